@@ -43,7 +43,7 @@ int main(int count, char **arguments)
     weft_training *training;
     weft_training_config config = WEFT_TRAINING_CONFIG_DEFAULT;
     config.optimizer = WEFT_OPTIMIZER_ADAMW;
-    config.micro_batches = 8; /* on 1, 2, 4 or 8 ranks: the same weights, bit for bit */
+    config.micro_batches = 8; /* on 1 to 8 ranks: the same weights, bit for bit */
     if (weft_init(NULL, &context) != WEFT_OK)
         return fail(NULL);
     if (weft_training_open(context, weft_world(context), &config, &training) != WEFT_OK)

@@ -3,9 +3,9 @@
  * weft/train.h: data-parallel training for any program. Name your parameters, say when each gradient is ready, step.
  *
  * Weft does the rest. It fuses gradients into buckets and sums them over the ranks while the backward pass goes on. It
- * averages and clips them, runs the optimizer (sharded on request), gives all ranks the same initial values, scales the
- * learning rate, and writes checkpoints from rank 0. `weft train` is built on this header. Link with -lweft-train -lweft
- * (pkg-config: weft-train).
+ * averages and clips them, runs the optimizer, gives all ranks the same initial values, scales the learning rate, and
+ * writes checkpoints from rank 0. On request, ranks keep only shares of optimizer state, gradients and values (ZeRO).
+ * Link with -lweft-train -lweft (pkg-config: weft-train).
  *
  *     weft_training_config config = WEFT_TRAINING_CONFIG_DEFAULT;
  *     config.optimizer = WEFT_OPTIMIZER_ADAMW;
@@ -34,28 +34,49 @@
  * Later it holds sums of micro-batches and ranks that Weft left there, so each micro-batch must write every element:
  * either overwrite it, or clear it to 0 before adding. Otherwise old sums are added to the new gradient, without an
  * error. From weft_training_ready() until the micro-batch ends, the array belongs to Weft. With WEFT_OPTIMIZER_OWN, it
- * holds the averaged and clipped gradient after the step.
+ * holds the averaged and clipped gradient after the step. Under ZeRO-2 and 3 the arrays do not stay: see below.
  *
  * ## Order
  *
  * Parameters may be registered in any order, which may differ between ranks: they are matched by name. Gradients may
- * become ready in any order, which may differ between ranks and steps. If the order differs from that of the buckets,
- * the ranks agree on a better one after the step. This changes when bytes move, never the result. It is fastest to
- * register parameters in forward order and make them ready in the opposite order: then neighbors in memory are summed
- * together.
+ * become ready in any order, which may differ between ranks and steps. Neighboring parameters form buckets, which are
+ * summed when all their gradients are ready, in one order on all ranks. If a bucket has to wait for one before it, the
+ * ranks agree on a better order after the step. This changes when bytes move, never the result. It is fastest to
+ * register parameters in forward order and make them ready in the opposite order.
  *
  * ## The same bits
  *
  * A global batch is a number of micro-batches. Gradients of micro-batches are added in one canonical order
- * (weft/weft.h), so that the same micro-batches give the same weights, bit for bit, on any number of ranks, with any
- * number of threads, and with the optimizer sharded or not. The number of micro-batches must be a multiple of the
- * number of ranks. The number of ranks, or of micro-batches per rank, must be a power of two. weft_training_start()
- * refuses others.
+ * (weft/weft.h), so that the same micro-batches give the same weights, bit for bit, on any number of ranks up to the
+ * number of micro-batches, with any number of threads, and with any `zero`. Some ranks compute one micro-batch more than
+ * others if they cannot be divided equally. Sums are fastest where every rank computes the same power of two.
  *
  * Weft's part (sums, clipping, optimizers) has the same bits on every x86-64 processor. The rest is up to the program:
  * micro-batch number weft_training_micro_batch() must have the same samples, and the same gradients, whichever rank
  * computes it. Libraries that choose kernels by the processor (oneDNN, BLAS) give different gradients on ranks with
  * different instruction sets: restrict them to one that all ranks have.
+ *
+ * ## Less memory (ZeRO)
+ *
+ * Rajbhandari et al. 2020, "ZeRO: Memory optimizations toward training trillion parameter models". With `zero` of the
+ * configuration, each rank keeps only a share of
+ *
+ *     1   the optimizer's state
+ *     2   and of summed gradients. A rank has whole gradients of one micro-batch only, for as long as they are written and
+ *         sent. Get each array in each micro-batch, when its gradient is about to be computed; it is the program's until
+ *         weft_training_ready(). Each micro-batch is summed over the ranks at once: communication grows with their number.
+ *     3   and of values. They are there between weft_training_gather() and weft_training_release():
+ *
+ *             for each layer, forward: gather its parameters, compute, release
+ *             for each layer, backward: gather, get the gradients' arrays, compute, make them ready, release
+ *
+ * Where some ranks compute one micro-batch more than others, those others gather and release for it, too, before
+ * weft_training_step(), and compute nothing: all ranks gather the same parameters in the same order.
+ *
+ * The initial values under ZeRO-3: gather some parameters, set them on rank 0, weft_training_share(), release; then the
+ * next ones. Large parameters are gathered and handed out one by one, small ones with their neighbors.
+ *
+ * On one rank, nothing differs from `zero` 0. A program that is written for ZeRO-3 runs with any.
  *
  * ## Errors
  *
@@ -104,16 +125,18 @@ typedef struct weft_training_config {
     double weight_decay;            /**< of parameters of two dimensions and more; default 0 */
     double clip;                    /**< largest norm of the whole gradient; 0: no clipping */
     weft_rate_scaling rate_scaling; /**< default: as given */
-    int shard_optimizer;     /**< 1: each rank keeps a share of the optimizer's state (ZeRO-1); not for LAMB, LARS */
-    size_t bucket_bytes;     /**< gradient bytes fused into one all-reduce; default 1 MiB */
-    int threads;             /**< compute threads of the optimizer; default 1 */
+    int shard_optimizer;            /**< 1: as `zero` 1 */
+    size_t bucket_bytes;            /**< gradient bytes summed as one; default 1 MiB */
+    int threads;                    /**< compute threads of the optimizer; default 1 */
     weft_type gradient_type; /**< WEFT_BF16: gradients are rounded to bf16 at every leaf and sum of the canonical tree,
                                 on one rank too, so that half the bytes move; default WEFT_F32 */
+    int zero; /**< 0 to 3: what ranks keep only shares of (see above); above 0 not for LAMB and LARS, above 1 not for a
+                 program's own optimizer; default 0 */
 } weft_training_config;
 #define WEFT_TRAINING_CONFIG_DEFAULT                                                                                   \
     {                                                                                                                  \
         sizeof(weft_training_config), 0, WEFT_OPTIMIZER_OWN, 0.9, 0.999, 1e-8, 0.9, 1e-3, 0, 0, WEFT_RATE_AS_GIVEN, 0, \
-            (size_t)1 << 20, 1, WEFT_F32                                                                               \
+            (size_t)1 << 20, 1, WEFT_F32, 0                                                                            \
     }
 
 #define WEFT_PARAMETER_DIMENSIONS 4
@@ -175,8 +198,8 @@ WEFT_API int weft_training_parameter(weft_training *training, const weft_paramet
  * Collective. Parameters cannot be registered after it.
  *
  * Errors: WEFT_ERROR_MISMATCH names a parameter that some ranks lack or have with another shape, and these ranks;
- * WEFT_ERROR_STATE if there is no parameter, or the training has started; WEFT_ERROR_ARGUMENT if the micro-batches cannot
- * be divided among the ranks; WEFT_ERROR_MEMORY. All ranks get an error if one does. Also those of weft_allreduce().
+ * WEFT_ERROR_STATE if there is no parameter, or the training has started; WEFT_ERROR_ARGUMENT if there are fewer
+ * micro-batches than ranks; WEFT_ERROR_MEMORY. All ranks get an error if one does. Also those of weft_allreduce().
  */
 WEFT_API weft_status weft_training_start(weft_training *training);
 
@@ -184,9 +207,11 @@ WEFT_API weft_status weft_training_start(weft_training *training);
  * The values of a parameter: f32, in the shape of its registration, row-major.
  *
  * `parameter` is the number that weft_training_parameter() returned. The array is in memory of weft_alloc(), belongs to
- * the training and stays where it is until weft_training_close().
+ * the training and stays where it is until weft_training_close(). Under ZeRO-3 it stays from weft_training_gather() to
+ * weft_training_release() or weft_training_step(); what the program writes to it is lost without weft_training_share().
  *
- * Errors: NULL, without a message, before weft_training_start() or for a number that is no parameter.
+ * Errors: NULL, without a message, before weft_training_start(), for a number that is no parameter, or under ZeRO-3 if
+ * the values are not gathered.
  */
 WEFT_API float *weft_training_values(weft_training *training, int parameter);
 
@@ -194,24 +219,49 @@ WEFT_API float *weft_training_values(weft_training *training, int parameter);
  * The array for the gradient of a parameter, of one micro-batch at a time, in the shape of its values.
  *
  * Every micro-batch has to write all of it; Weft does not clear it. The array is in memory of weft_alloc(), belongs to
- * the training and stays where it is until weft_training_close().
+ * the training and stays where it is until weft_training_close(). Under ZeRO-2 and 3 it stays until
+ * weft_training_ready(): ask for it in each micro-batch.
  *
- * Errors: NULL, without a message, before weft_training_start() or for a number that is no parameter.
+ * Errors: NULL before weft_training_start() or for a number that is no parameter; under ZeRO-2 and 3 also if the gradient
+ * is ready already, or without memory. There is a message in the last case only.
  */
 WEFT_API float *weft_training_gradient(weft_training *training, int parameter);
 
 /**
  * Copy rank 0's values to every rank.
  *
- * Collective. Call it once, after rank 0 has set its initial values.
+ * Collective. Call it once, after rank 0 has set its initial values. Under ZeRO-3 it copies the values that are gathered,
+ * and every rank keeps its share of them: call it as often as needed.
  *
  * Errors: WEFT_ERROR_STATE before weft_training_start(), and those of weft_broadcast().
  */
 WEFT_API weft_status weft_training_share(weft_training *training);
 
+/**
+ * Gather the values of a parameter from the shares of all ranks, for weft_training_values().
+ *
+ * Collective: under ZeRO-3, all ranks gather the same parameters in the same order. Parameters may be gathered several
+ * times; then the last release counts. With a lower `zero`, it does nothing.
+ *
+ * Errors: WEFT_ERROR_STATE before weft_training_start(); WEFT_ERROR_ARGUMENT for a number that is no parameter;
+ * WEFT_ERROR_MEMORY. Also those of weft_allgatherv().
+ */
+WEFT_API weft_status weft_training_gather(weft_training *training, int parameter);
+
+/**
+ * Give up the gathered values of a parameter; the memory is free for others.
+ *
+ * Local, but on all ranks in the same order with gathers. weft_training_step() releases everything that is gathered when
+ * it has new values. Releasing what is not gathered does nothing.
+ *
+ * Errors: WEFT_ERROR_STATE before weft_training_start(); WEFT_ERROR_ARGUMENT for a number that is no parameter.
+ */
+WEFT_API weft_status weft_training_release(weft_training *training, int parameter);
+
 /* ---- steps ---- */
 
-/** The number of micro-batches that each rank computes in a step. Known from weft_training_start() on. */
+/** The number of micro-batches that this rank computes in a step; others may compute one more or one fewer. Known from
+ * weft_training_start() on. */
 WEFT_API int weft_training_micro_batches(const weft_training *training);
 
 /**
@@ -225,7 +275,9 @@ WEFT_API uint64_t weft_training_micro_batch(const weft_training *training);
 /**
  * Declare the gradient of `parameter` complete for the current micro-batch.
  *
- * Weft may sum it from now on, so the program must not touch the array until the micro-batch ends. Returns at once.
+ * Weft may sum it from now on, so the program must not touch the array until the micro-batch ends. Returns at once, with
+ * one exception: with `zero` 0 or 1, and unless every rank computes the same power of two of micro-batches, two buckets
+ * are summed at a time, and a third one that is complete waits for the first.
  *
  * Errors: WEFT_ERROR_STATE before weft_training_start(), or if it was ready already in this micro-batch;
  * WEFT_ERROR_ARGUMENT for a number that is no parameter.
@@ -245,7 +297,8 @@ WEFT_API weft_status weft_training_note(weft_training *training, int which, doub
 /**
  * End a micro-batch that is not this rank's last of the step, and add its gradients to those before.
  *
- * Collective. weft_training_step() ends the last one. The gradient arrays are not cleared.
+ * Ranks with different numbers of micro-batches call it a different number of times. weft_training_step() ends the last
+ * one. The gradient arrays are not cleared.
  *
  * Errors: WEFT_ERROR_STATE before weft_training_start(), or if it is the last one; also those of weft_allreduce().
  */
@@ -296,13 +349,14 @@ WEFT_API weft_status weft_training_load(weft_training *training, const char *dir
 
 /**
  * All parameters in memory: in rank 0's order of registration, each at a multiple of 16 elements (64 bytes), gaps 0.
- * This rank has the optimizer's moments of elements [first, first + count): all, unless the optimizer is sharded.
+ * This rank has the optimizer's moments of elements [first, first + count): all, unless the optimizer is sharded. Under
+ * ZeRO-2 and 3 there is no array of gradients or moments, and under ZeRO-3 none of values; some gaps are larger then.
  */
 typedef struct weft_training_arrays {
     size_t elements;
-    float *values, *gradients;
+    float *values, *gradients; /**< NULL: there is no such array */
     size_t first, count;
-    float *first_moments, *second_moments; /**< NULL: the optimizer has none */
+    float *first_moments, *second_moments; /**< NULL: the optimizer has none, or they are not in one array */
 } weft_training_arrays;
 
 /**
@@ -318,7 +372,7 @@ WEFT_API weft_status weft_training_get_arrays(weft_training *training, weft_trai
  * `copy` has room for `elements` of weft_training_get_arrays() and belongs to the caller, who keeps it until the training
  * is closed; it is filled at once. NULL ends it.
  *
- * Errors: WEFT_ERROR_STATE before weft_training_start().
+ * Errors: WEFT_ERROR_STATE before weft_training_start(), or under ZeRO-3, where no rank has all values.
  */
 WEFT_API weft_status weft_training_keep_bf16(weft_training *training, uint16_t *copy);
 

@@ -49,6 +49,8 @@ struct plan {
     weft_optimizer optimizer;
     int micro_batches, steps;
     bool shards, same_order, rounded;
+    int zero;
+    bool by_layers; /* values are there for one tensor at a time; needs same_order */
     size_t bucket_bytes;
     const char *save, *load; /* directories of checkpoints */
     uint16_t *narrowed;      /* rank 0's copy */
@@ -64,6 +66,7 @@ static weft_training *open_training(weft_context *context, int rank, const struc
     config.weight_decay = 0.1;
     config.clip = 20;
     config.shard_optimizer = plan->shards;
+    config.zero = plan->zero;
     config.gradient_type = plan->rounded ? WEFT_BF16 : WEFT_F32;
     config.bucket_bytes = plan->bucket_bytes ? plan->bucket_bytes : 16 << 10;
     weft_training *training;
@@ -77,16 +80,74 @@ static weft_training *open_training(weft_context *context, int rank, const struc
     }
     if (weft_training_start(training) != WEFT_OK)
         return NULL;
-    for (int t = 0; t < TENSORS; t++)
+    for (int t = 0; t < TENSORS; t++) {
+        if (weft_training_gather(training, numbers[t]) != WEFT_OK)
+            return NULL;
         for (size_t e = 0; e < tensors[t].count; e++) /* only rank 0's counts */
             weft_training_values(training, numbers[t])[e] = (float)random_normal((uint64_t)(rank * TENSORS + t), e);
-    return weft_training_share(training) == WEFT_OK ? training : NULL;
+        if (plan->zero == 3 && weft_training_share(training) != WEFT_OK)
+            return NULL;
+        if (weft_training_release(training, numbers[t]) != WEFT_OK)
+            return NULL;
+    }
+    return plan->zero == 3 || weft_training_share(training) == WEFT_OK ? training : NULL;
+}
+
+/* Gather the values of all tensors, or release them. */
+static int for_all(weft_context *context, int rank, weft_training *training, const int numbers[TENSORS],
+                   weft_status (*call)(weft_training *, int))
+{
+    for (int t = 0; t < TENSORS; t++)
+        CHECK(call(training, numbers[t]) == WEFT_OK);
+    return 0;
+}
+
+/* A micro-batch, in an order of its own, or one that only other ranks compute. */
+static int compute(weft_context *context, int rank, weft_training *training, const struct plan *plan,
+                   const int numbers[TENSORS], bool has)
+{
+    const uint64_t micro_batch = weft_training_micro_batch(training);
+    int order[TENSORS];
+    shuffle(plan->same_order ? 0 : 1000 + micro_batch, order);
+    for (int t = 0; t < TENSORS; t++) {
+        const int number = numbers[order[t]];
+        if (plan->by_layers)
+            CHECK(weft_training_gather(training, number) == WEFT_OK);
+        if (has) {
+            make_gradient(micro_batch, order[t], weft_training_values(training, number),
+                          weft_training_gradient(training, number));
+            CHECK(weft_training_ready(training, number) == WEFT_OK);
+        }
+        if (plan->by_layers)
+            CHECK(weft_training_release(training, number) == WEFT_OK);
+    }
+    if (has)
+        CHECK(weft_training_note(training, 3, (double)(micro_batch % 8)) == WEFT_OK);
+    return 0;
+}
+
+/* All micro-batches of a step, those that only other ranks compute among them: these gather values then. */
+static int compute_all(weft_context *context, int rank, weft_training *training, const struct plan *plan,
+                       const int numbers[TENSORS])
+{
+    const int ranks = weft_comm_size(weft_world(context)), share = weft_training_micro_batches(training);
+    for (int i = 0; i < (plan->micro_batches + ranks - 1) / ranks; i++) {
+        if (!plan->by_layers)
+            CHECK(for_all(context, rank, training, numbers, weft_training_gather) == 0);
+        CHECK(compute(context, rank, training, plan, numbers, i < share) == 0);
+        if (!plan->by_layers)
+            CHECK(for_all(context, rank, training, numbers, weft_training_release) == 0);
+        CHECK(!weft_training_values(training, numbers[i % TENSORS]) == (plan->zero == 3 && ranks > 1));
+        if (i + 1 < share)
+            CHECK(weft_training_accumulate(training) == WEFT_OK);
+    }
+    return 0;
 }
 
 static int train(weft_context *context, int rank, void *argument)
 {
     const struct plan *plan = argument;
-    int numbers[TENSORS], order[TENSORS];
+    int numbers[TENSORS];
     bool found;
     weft_training_result result = {0};
     weft_training *training = open_training(context, rank, plan, numbers);
@@ -98,20 +159,7 @@ static int train(weft_context *context, int rank, void *argument)
     if (plan->narrowed && rank == 0)
         CHECK(weft_training_keep_bf16(training, plan->narrowed) == WEFT_OK);
     while (weft_training_steps(training) < (uint64_t)plan->steps) {
-        const int share = weft_training_micro_batches(training);
-        for (int i = 0; i < share; i++) {
-            uint64_t micro_batch = weft_training_micro_batch(training);
-            shuffle(plan->same_order ? 0 : 1000 + micro_batch, order);
-            for (int t = 0; t < TENSORS; t++) {
-                int number = numbers[order[t]];
-                make_gradient(micro_batch, order[t], weft_training_values(training, number),
-                              weft_training_gradient(training, number));
-                CHECK(weft_training_ready(training, number) == WEFT_OK);
-            }
-            CHECK(weft_training_note(training, 3, (double)(micro_batch % 8)) == WEFT_OK);
-            if (i + 1 < share)
-                CHECK(weft_training_accumulate(training) == WEFT_OK);
-        }
+        CHECK(compute_all(context, rank, training, plan, numbers) == 0);
         uint64_t first = weft_training_steps(training) * (uint64_t)plan->micro_batches;
         double mean = 0;
         for (int m = 0; m < plan->micro_batches; m++)
@@ -123,8 +171,12 @@ static int train(weft_context *context, int rank, void *argument)
     if (plan->save)
         CHECK(weft_training_save(training, plan->save, 2) == WEFT_OK);
     float *to = plan->values;
-    for (int t = 0; rank == 0 && t < TENSORS; to += tensors[t++].count)
-        memcpy(to, weft_training_values(training, numbers[t]), tensors[t].count * sizeof *to);
+    for (int t = 0; t < TENSORS; to += tensors[t++].count) {
+        CHECK(weft_training_gather(training, numbers[t]) == WEFT_OK);
+        if (rank == 0)
+            memcpy(to, weft_training_values(training, numbers[t]), tensors[t].count * sizeof *to);
+        CHECK(weft_training_release(training, numbers[t]) == WEFT_OK);
+    }
     weft_training_close(training);
     return 0;
 }
@@ -152,7 +204,7 @@ static void any_order_gives_the_bits_of_one_rank(void **state)
         struct plan plan = {.optimizer = optimizers[o], .micro_batches = 12, .steps = 3, .same_order = true};
         float *alone = values_of(1, &plan);
         plan.same_order = false;
-        for (int ranks = 1; ranks <= 4; ranks++)
+        for (int ranks = 1; ranks <= 5; ranks++)
             assert_same(alone, values_of(ranks, &plan));
         plan.bucket_bytes = 1 << 20;
         plan.shards = o < 2;
@@ -160,6 +212,26 @@ static void any_order_gives_the_bits_of_one_rank(void **state)
         assert_same(alone, values_of(4, &plan));
         free(alone);
     }
+}
+
+static void all_stages_of_zero_give_the_same_bits(void **state)
+{
+    static const weft_optimizer optimizers[] = {WEFT_OPTIMIZER_ADAMW, WEFT_OPTIMIZER_SGD};
+    for (int micro_batches = 7; micro_batches <= 8; micro_batches++)
+        for (int rounded = 0; rounded < 2; rounded++) {
+            struct plan plan = {.optimizer = optimizers[micro_batches % 2],
+                                .micro_batches = micro_batches,
+                                .steps = 3,
+                                .rounded = rounded};
+            float *alone = values_of(1, &plan);
+            for (int ranks = 1; ranks <= 5; ranks++)
+                for (plan.zero = 0; plan.zero <= 3; plan.zero++) {
+                    plan.bucket_bytes = (ranks + plan.zero) % 2 ? 4 : 1 << 20;
+                    plan.same_order = plan.by_layers = ranks % 2;
+                    assert_same(alone, values_of(ranks, &plan));
+                }
+            free(alone);
+        }
 }
 
 static void rounded_gradients_do_not_depend_on_ranks(void **state)
@@ -171,8 +243,7 @@ static void rounded_gradients_do_not_depend_on_ranks(void **state)
         float *alone = values_of(1, &plan);
         assert_memory_not_equal(alone, exact, 2 * MOST_ELEMENTS * sizeof *alone);
         for (int ranks = 2; ranks <= 4; ranks++)
-            if (micro_batches % ranks == 0)
-                assert_same(alone, values_of(ranks, &plan));
+            assert_same(alone, values_of(ranks, &plan));
         plan.shards = true;
         assert_same(alone, values_of(4, &plan));
         free(alone);
@@ -196,6 +267,16 @@ static void a_checkpoint_goes_on_anywhere(void **state)
     assert_same(through, values_of(2, &plan));
     plan.shards = false;
     assert_same(through, values_of(1, &plan));
+    for (plan.zero = 2; plan.zero <= 3; plan.zero++) {
+        plan.steps = 3;
+        plan.load = NULL;
+        plan.save = directory;
+        free(values_of(3, &plan));
+        plan.steps = 6;
+        plan.save = NULL;
+        plan.load = directory;
+        assert_same(through, values_of(4, &plan));
+    }
     free(through);
     snprintf(command, sizeof command, "rm -r %s", directory);
     assert_int_equal(system(command), 0);
@@ -264,7 +345,7 @@ static void a_rounded_copy_follows(void **state)
                         .micro_batches = 3,
                         .steps = 2,
                         .same_order = true,
-                        .shards = true,
+                        .zero = 1,
                         .narrowed = narrowed};
     float *values = values_of(3, &plan);
     int order[TENSORS];
@@ -300,7 +381,7 @@ static int settle(weft_context *context, int rank, void *argument)
         bool disordered = false;
         for (int t = 0; t < TENSORS; t++) {
             CHECK(weft_training_ready(training, numbers[order[t]]) == WEFT_OK);
-            disordered |= training->sum.buckets.disordered;
+            disordered |= training->disordered;
         }
         CHECK(disordered == (step == 0));
         CHECK(weft_training_step(training, 0, NULL) == WEFT_OK);
@@ -346,13 +427,14 @@ static void gradients_are_averaged_and_clipped_for_an_optimizer_of_ones_own(void
 
 static int treat(weft_context *context, int rank, void *argument)
 {
+    const int zero = *(const int *)argument;
     weft_training *training;
     weft_training_result result;
     weft_training_config config = WEFT_TRAINING_CONFIG_DEFAULT;
     config.optimizer = WEFT_OPTIMIZER_SGD;
     config.momentum = 0;
     config.weight_decay = 0.5;
-    config.shard_optimizer = 1;
+    config.zero = zero;
     CHECK(weft_training_open(context, weft_world(context), &config, &training) == WEFT_OK);
     static const weft_parameter parameters[] = {{.name = "frozen", .shape = {60, 90}, .frozen = 1},
                                                 {.name = "slow", .shape = {5000}, .rate_factor = 0.25},
@@ -363,18 +445,24 @@ static int treat(weft_context *context, int rank, void *argument)
     for (int p = 0; p < 4; p++)
         CHECK(weft_training_parameter(training, &parameters[p]) == p);
     CHECK(weft_training_start(training) == WEFT_OK);
-    for (int p = 0; p < 4; p++)
+    for (int p = 0; p < 4; p++) {
+        CHECK(weft_training_gather(training, p) == WEFT_OK);
         for (size_t e = 0; e < counts[p]; e++) {
             weft_training_values(training, p)[e] = 2;
             weft_training_gradient(training, p)[e] = p ? 1 : 1000;
         }
+        CHECK(weft_training_share(training) == WEFT_OK);
+    }
     for (int p = 3; p >= 0; p--)
         CHECK(weft_training_ready(training, p) == WEFT_OK);
     CHECK(weft_training_step(training, 0.1, &result) == WEFT_OK);
     CHECK(fabs(result.gradient_norm - sqrt(5000 + 4900 + 4900)) < 1e-6); /* not the frozen one's */
-    for (int p = 0; p < 4; p++)
+    CHECK(!weft_training_values(training, 2) == (zero == 3 && weft_comm_size(weft_world(context)) > 1));
+    for (int p = 0; p < 4; p++) {
+        CHECK(weft_training_gather(training, p) == WEFT_OK);
         for (size_t e = 0; e < counts[p]; e++)
             CHECK(fabsf(weft_training_values(training, p)[e] - expected[p]) < 1e-6f);
+    }
     weft_training_close(training);
     return 0;
 }
@@ -382,7 +470,8 @@ static int treat(weft_context *context, int rank, void *argument)
 static void parameters_may_be_frozen_or_slower(void **state)
 {
     for (int ranks = 1; ranks <= 3; ranks++)
-        assert_int_equal(world_run(&(struct world){.ranks = ranks}, treat, NULL), 0);
+        for (int zero = 0; zero <= 3; zero++)
+            assert_int_equal(world_run(&(struct world){.ranks = ranks}, treat, &zero), 0);
 }
 
 /* ---- what ranks disagree about ---- */
@@ -391,10 +480,11 @@ static void parameters_may_be_frozen_or_slower(void **state)
 
 static int forget(weft_context *context, int rank, void *argument)
 {
-    const struct plan plan = {.optimizer = WEFT_OPTIMIZER_ADAMW, .micro_batches = 4};
+    const struct plan plan = {.optimizer = WEFT_OPTIMIZER_ADAMW, .micro_batches = 4, .zero = *(const int *)argument};
     int numbers[TENSORS];
     weft_training *training = open_training(context, rank, &plan, numbers);
     CHECK(training);
+    CHECK(weft_training_gather(training, numbers[4]) == WEFT_OK);
     float before = weft_training_values(training, numbers[4])[5];
     for (int t = 0; t < TENSORS; t++)
         if (!(t == 4 && rank % 2) && !(t == 5 && rank == 2))
@@ -417,17 +507,19 @@ static int forget(weft_context *context, int rank, void *argument)
 
 static void a_gradient_that_is_not_ready_is_named_with_its_ranks(void **state)
 {
-    assert_int_equal(world_run(&(struct world){.ranks = 4}, forget, NULL), 0);
+    for (int zero = 0; zero <= 3; zero++)
+        assert_int_equal(world_run(&(struct world){.ranks = 4}, forget, &zero), 0);
 }
 
 static int diverge(weft_context *context, int rank, void *argument)
 {
-    const bool noted = *(const bool *)argument; /* rather than in a gradient */
-    const struct plan plan = {.optimizer = WEFT_OPTIMIZER_SGD, .micro_batches = 2, .shards = true};
+    const bool noted = *(const int *)argument % 2; /* rather than in a gradient */
+    const struct plan plan = {.optimizer = WEFT_OPTIMIZER_SGD, .micro_batches = 2, .zero = *(const int *)argument / 2};
     int numbers[TENSORS];
     weft_training_result result;
     weft_training *training = open_training(context, rank, &plan, numbers);
     CHECK(training);
+    CHECK(weft_training_gather(training, numbers[6]) == WEFT_OK);
     float before = weft_training_values(training, numbers[6])[69999];
     weft_training_gradient(training, numbers[6])[69999] = rank && !noted ? NAN : 0;
     if (noted)
@@ -446,8 +538,8 @@ static int diverge(weft_context *context, int rank, void *argument)
 
 static void a_gradient_or_note_that_is_no_number_changes_nothing(void **state)
 {
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(world_run(&(struct world){.ranks = 2}, diverge, &(bool){i}), 0);
+    for (int i = 0; i < 2 * 4; i++)
+        assert_int_equal(world_run(&(struct world){.ranks = 2}, diverge, &i), 0);
 }
 
 static int register_otherwise(weft_context *context, int rank, void *argument)
@@ -526,10 +618,62 @@ static void mistakes_are_messages(void **state)
     assert_int_equal(world_run(&(struct world){.ranks = 1}, mistake, NULL), 0);
 }
 
+/* A training with one parameter, or the error of opening or starting it. */
+static weft_status start_one(weft_context *context, weft_optimizer optimizer, int micro_batches, int zero,
+                             weft_training **training)
+{
+    weft_training_config config = WEFT_TRAINING_CONFIG_DEFAULT;
+    config.optimizer = optimizer;
+    config.micro_batches = micro_batches;
+    config.zero = zero;
+    weft_status status = weft_training_open(context, weft_world(context), &config, training);
+    if (status != WEFT_OK)
+        return status;
+    weft_training_parameter(*training, &(weft_parameter){.name = "p", .shape = {3, 4}});
+    return weft_training_start(*training);
+}
+
+static int ask_too_much(weft_context *context, int rank, void *argument)
+{
+    weft_training *training = NULL;
+    weft_training_arrays arrays;
+    uint16_t copy[16];
+    CHECK(start_one(context, WEFT_OPTIMIZER_SGD, 2, 4, &training) == WEFT_ERROR_ARGUMENT);
+    CHECK_SAYS("zero of a weft_training_config is 4");
+    CHECK(start_one(context, WEFT_OPTIMIZER_LARS, 2, 1, &training) == WEFT_ERROR_ARGUMENT);
+    CHECK_SAYS("lars needs the norm of whole ones");
+    CHECK(start_one(context, WEFT_OPTIMIZER_OWN, 2, 2, &training) == WEFT_ERROR_ARGUMENT);
+    CHECK_SAYS("which no rank has under ZeRO-2");
+    CHECK(start_one(context, WEFT_OPTIMIZER_SGD, 1, 0, &training) == WEFT_ERROR_ARGUMENT);
+    CHECK_SAYS("use at least 2 micro-batches, or fewer ranks");
+    CHECK(weft_training_gather(training, 0) == WEFT_ERROR_STATE);
+    weft_training_close(training);
+
+    CHECK(start_one(context, WEFT_OPTIMIZER_SGD, 2, 3, &training) == WEFT_OK);
+    CHECK(weft_training_gather(training, 1) == WEFT_ERROR_ARGUMENT);
+    CHECK(weft_training_release(training, -1) == WEFT_ERROR_ARGUMENT);
+    CHECK(weft_training_release(training, 0) == WEFT_OK);
+    CHECK(weft_training_keep_bf16(training, copy) == WEFT_ERROR_STATE);
+    CHECK_SAYS("no rank has under ZeRO-3");
+    CHECK(weft_training_get_arrays(training, &arrays) == WEFT_OK);
+    CHECK(!arrays.values && !arrays.gradients && !arrays.first_moments && !arrays.count);
+    CHECK(weft_training_gradient(training, 0) && weft_training_ready(training, 0) == WEFT_OK);
+    CHECK(!weft_training_gradient(training, 0)); /* it is on its way */
+    CHECK(weft_training_step(training, 1, NULL) == WEFT_OK);
+    weft_training_close(training);
+    return 0;
+}
+
+static void what_a_stage_of_zero_cannot_do_is_a_message(void **state)
+{
+    assert_int_equal(world_run(&(struct world){.ranks = 2}, ask_too_much, NULL), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_order_gives_the_bits_of_one_rank),
+        cmocka_unit_test(all_stages_of_zero_give_the_same_bits),
         cmocka_unit_test(rounded_gradients_do_not_depend_on_ranks),
         cmocka_unit_test(a_checkpoint_goes_on_anywhere),
         cmocka_unit_test(ranks_on_other_processors_keep_the_same_values),
@@ -542,6 +686,7 @@ int main(void)
         cmocka_unit_test(a_gradient_or_note_that_is_no_number_changes_nothing),
         cmocka_unit_test(a_parameter_that_some_lack_is_named_with_its_ranks),
         cmocka_unit_test(mistakes_are_messages),
+        cmocka_unit_test(what_a_stage_of_zero_cannot_do_is_a_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

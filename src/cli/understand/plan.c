@@ -45,7 +45,7 @@ static void plan_print(const struct strategy_problem *problem, const struct stra
         const struct strategy *s = &strategies[i];
         char bucket[32];
         fprintf(out, "%5u %5u %11u %6u %9s  %-16s %10.2f %10.2f %10.2f %10.2f %9.0f  %s%s\n", s->ranks, s->nodes,
-                s->micro_batch, s->layout.share,
+                s->micro_batch, s->share,
                 s->ranks > 1 ? text_bytes(s->bucket_bytes, bucket, sizeof bucket) : "-", s->algorithm,
                 s->compute_seconds * 1e3, s->communication_seconds * 1e3, s->exposed_seconds * 1e3,
                 s->step_seconds * 1e3, tokens / s->step_seconds, text_bytes(s->node_bytes, memory, sizeof memory),

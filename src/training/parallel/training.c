@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening a training, registering parameters, allocating memory. */
+/* Opening a training, registering parameters, starting. */
 #include "training/parallel/training.h"
 
 #include "base/library_error.h"
@@ -12,6 +12,21 @@
 weft_status training_note_error(weft_training *training, weft_status status, const struct error *error)
 {
     return status == WEFT_OK ? WEFT_OK : weft_note_error(training->context, status, error->text);
+}
+
+weft_status training_check_started(const weft_training *training, const char *call, struct error *error)
+{
+    return training->started ? WEFT_OK : error_set(error, WEFT_ERROR_STATE, "%s before weft_training_start()", call);
+}
+
+weft_status training_check_number(const weft_training *training, int number, size_t count, const char *what,
+                                  struct error *error)
+{
+    if (!training->started)
+        return error_set(error, WEFT_ERROR_STATE, "a %s comes before weft_training_start()", what);
+    if (number < 0 || (size_t)number >= count)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "there is no %s %d; there are %zu, from 0", what, number, count);
+    return WEFT_OK;
 }
 
 /* ---- opening ---- */
@@ -34,6 +49,7 @@ static weft_status training_check_config(const weft_training_config *config, str
         {"rate_scaling", config->rate_scaling, WEFT_RATE_AS_GIVEN, WEFT_RATE_ROOT},
         {"shard_optimizer", config->shard_optimizer, 0, 1},
         {"threads", config->threads, 1, 1024},
+        {"zero", config->zero, 0, 3},
     };
     for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
         if (!(numbers[i].value >= numbers[i].least && numbers[i].value <= numbers[i].most))
@@ -42,11 +58,17 @@ static weft_status training_check_config(const weft_training_config *config, str
     if (config->gradient_type != WEFT_F32 && config->gradient_type != WEFT_BF16)
         return error_set(error, WEFT_ERROR_ARGUMENT, "gradients cannot be of type %s; they may be f32 or bf16",
                          weft_type_name(config->gradient_type));
-    if (config->shard_optimizer &&
+    if ((config->shard_optimizer || config->zero) &&
         (config->optimizer == WEFT_OPTIMIZER_LAMB || config->optimizer == WEFT_OPTIMIZER_LARS))
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "shards cut tensors, but %s needs the norm of whole ones; use adamw or sgd, or no shards",
                          config->optimizer == WEFT_OPTIMIZER_LAMB ? "lamb" : "lars");
+    if (config->zero >= 2 && config->optimizer == WEFT_OPTIMIZER_OWN)
+        return error_set(
+            error, WEFT_ERROR_ARGUMENT,
+            "an optimizer of the program's own needs whole gradients, which no rank has under ZeRO-%d; use "
+            "zero 0, or one of Weft's optimizers",
+            config->zero);
     return WEFT_OK;
 }
 
@@ -77,7 +99,8 @@ weft_status weft_training_open(weft_context *context, weft_comm *comm, const wef
         error_memory(&error, sizeof *training, "a training");
         return weft_note_error(context, error.status, error.text);
     }
-    *training = (weft_training){.context = context, .comm = comm, .config = defaults};
+    *training =
+        (weft_training){.context = context, .comm = comm, .config = defaults, .description = {.tied = NO_PARAMETER}};
     if (config)
         memcpy(&training->config, config, config->size < sizeof *config ? config->size : sizeof *config);
     weft_status status = comm && result
@@ -94,8 +117,13 @@ weft_status weft_training_open(weft_context *context, weft_comm *comm, const wef
         free(training);
         return status;
     }
+    training->rank = (uint32_t)weft_comm_rank(comm);
+    training->ranks = (uint32_t)weft_comm_size(comm);
+    if (training->ranks > 1)
+        training->zero =
+            training->config.zero ? (uint32_t)training->config.zero : (uint32_t)training->config.shard_optimizer;
     if (!training->config.micro_batches)
-        training->config.micro_batches = weft_comm_size(comm);
+        training->config.micro_batches = (int)training->ranks;
     *result = training;
     return WEFT_OK;
 }
@@ -105,14 +133,14 @@ void weft_training_close(weft_training *training)
     if (!training)
         return;
     struct device *device = training->device;
-    gradient_sum_close(&training->sum);
-    shards_close(&training->shards);
-    if (training->values)
-        weft_free(training->context, training->values);
-    device->release(device, training->first_moments);
-    device->release(device, training->second_moments);
+    training_close_gradients(training);
+    training_close_values(training);
     device->close(device);
-    free(training->square_sums);
+    free(training->segments);
+    free(training->groups);
+    free((void *)training->order);
+    free(training->positions);
+    free(training->group_of);
     free(training->ready);
     free(training->missing);
     free(training->index_of);
@@ -171,7 +199,7 @@ int weft_training_parameter(weft_training *training, const weft_parameter *param
 
 /* ---- starting ---- */
 
-/* Put the parameters into rank 0's order, and lay them out. */
+/* Put the parameters into rank 0's order. */
 static weft_status agree_names(weft_training *training, struct error *error)
 {
     struct model_description *description = &training->description;
@@ -179,46 +207,8 @@ static weft_status agree_names(weft_training *training, struct error *error)
     training->index_of = calloc(count, sizeof *training->index_of);
     if (!training->index_of)
         return error_memory(error, count * sizeof *training->index_of, "the list of parameters");
-    weft_status status = tensor_names_agree(training->context, training->comm, description->parameters, (uint32_t)count,
-                                            training->index_of, error);
-    model_lay_out_parameters(description);
-    return status;
-}
-
-/* Allocate the moments of this rank's shard, which may be empty. */
-static weft_status training_open_moments(weft_training *training, struct error *error)
-{
-    struct device *device = training->device;
-    const size_t bytes = (training->shards.count ? training->shards.count : 1) * sizeof(float);
-    if (training->config.optimizer == WEFT_OPTIMIZER_OWN)
-        return WEFT_OK;
-    if (!(training->first_moments = device->allocate(device, bytes, "an optimizer's moments", error)))
-        return WEFT_ERROR_MEMORY;
-    if (!optimizer_has_second_moments(training->optimizer.kind))
-        return WEFT_OK;
-    if (!(training->second_moments = device->allocate(device, bytes, "an optimizer's second moments", error)))
-        return WEFT_ERROR_MEMORY;
-    return WEFT_OK;
-}
-
-static weft_status open_arrays(weft_training *training, struct error *error)
-{
-    const size_t elements = training->description.elements, count = training->description.parameter_count;
-    weft_status status = shards_open(&training->shards, training->context, training->comm, elements,
-                                     training->config.shard_optimizer, error);
-    if (status == WEFT_OK)
-        status = training_open_moments(training, error);
-    if (status != WEFT_OK)
-        return status;
-    training->values = weft_alloc(training->context, elements * sizeof *training->values);
-    if (!training->values)
-        return library_error(training->context, WEFT_ERROR_MEMORY, error);
-    training->square_sums = malloc(tree_blocks(elements) * sizeof *training->square_sums);
-    training->ready = calloc(count, sizeof *training->ready);
-    training->missing = calloc(count, sizeof *training->missing);
-    if (!training->square_sums || !training->ready || !training->missing)
-        return error_memory(error, tree_blocks(elements) * sizeof *training->square_sums, "the sums of a gradient");
-    return WEFT_OK;
+    return tensor_names_agree(training->context, training->comm, description->parameters, (uint32_t)count,
+                              training->index_of, error);
 }
 
 weft_status weft_training_start(weft_training *training)
@@ -231,116 +221,24 @@ weft_status weft_training_start(weft_training *training)
     else if (!training->description.parameter_count)
         status = error_set(&error, WEFT_ERROR_STATE,
                            "there is nothing to train: register parameters with weft_training_parameter()");
+    else if ((uint32_t)training->config.micro_batches < training->ranks)
+        status = error_set(&error, WEFT_ERROR_ARGUMENT,
+                           "a global batch of %d micro-batches cannot be divided over %u ranks; use at least %u "
+                           "micro-batches, or fewer ranks",
+                           training->config.micro_batches, training->ranks, training->ranks);
     /* A failure on one rank is a failure on all, so that no rank waits for one that has exited. */
     status = agreement_reach(training->context, training->comm, status, &error, &speaks);
     if (status == WEFT_OK)
         status = agree_names(training, &error);
     if (status == WEFT_OK)
-        status = agreement_reach(training->context, training->comm, open_arrays(training, &error), &error, &speaks);
+        status =
+            agreement_reach(training->context, training->comm, training_lay_out(training, &error), &error, &speaks);
     if (status == WEFT_OK)
-        status = agreement_reach(training->context, training->comm,
-                                 gradient_sum_open(&training->sum, training->context, training->comm, training->device,
-                                                   &training->description, (uint32_t)training->config.micro_batches,
-                                                   training->config.gradient_type == WEFT_BF16,
-                                                   training->config.bucket_bytes, &error),
-                                 &error, &speaks);
+        status =
+            agreement_reach(training->context, training->comm, training_open_values(training, &error), &error, &speaks);
+    if (status == WEFT_OK)
+        status = agreement_reach(training->context, training->comm, training_open_gradients(training, &error), &error,
+                                 &speaks);
     training->started |= status == WEFT_OK;
     return training_note_error(training, status, &error);
-}
-
-weft_status weft_training_share(weft_training *training)
-{
-    struct error error = {0};
-    if (!training->started)
-        return training_note_error(
-            training, error_set(&error, WEFT_ERROR_STATE, "weft_training_share() before weft_training_start()"),
-            &error);
-    weft_status status = weft_broadcast(training->values, training->description.elements, WEFT_F32, 0, training->comm);
-    return status == WEFT_OK && training->bf16_values ? weft_training_keep_bf16(training, training->bf16_values)
-                                                      : status;
-}
-
-/* ---- accessors ---- */
-
-static float *moments_place(const weft_training *training, float *array, int parameter)
-{
-    if (!training->started || parameter < 0 || (size_t)parameter >= training->description.parameter_count)
-        return NULL;
-    return array + training->description.parameters[training->index_of[parameter]].offset;
-}
-
-float *weft_training_values(weft_training *training, int parameter)
-{
-    return moments_place(training, training->values, parameter);
-}
-
-float *weft_training_gradient(weft_training *training, int parameter)
-{
-    return moments_place(training, training->sum.gradients, parameter);
-}
-
-weft_status weft_training_get_arrays(weft_training *training, weft_training_arrays *arrays)
-{
-    struct error error = {0};
-    if (!training->started)
-        return training_note_error(
-            training, error_set(&error, WEFT_ERROR_STATE, "there are no arrays before weft_training_start()"), &error);
-    *arrays = (weft_training_arrays){.elements = training->description.elements,
-                                     .values = training->values,
-                                     .gradients = training->sum.gradients,
-                                     .first = training->shards.first,
-                                     .count = training->shards.count,
-                                     .first_moments = training->first_moments,
-                                     .second_moments = training->second_moments};
-    return WEFT_OK;
-}
-
-void training_follow_model(weft_training *training, const struct model_description *model)
-{
-    training->description.groups = model->groups;
-    training->description.group_count = model->group_count;
-    training->description.tied = model->tied;
-    training->description.tied_users = model->tied_users;
-}
-
-const struct shards *training_shards(const weft_training *training)
-{
-    return &training->shards;
-}
-
-const struct micro_batches *training_layout(const weft_training *training)
-{
-    return &training->sum.layout;
-}
-
-struct device **training_device(weft_training *training)
-{
-    return &training->device;
-}
-
-size_t training_bucket_bytes(const weft_training *training)
-{
-    const struct gradient_buckets *buckets = &training->sum.buckets;
-    return buckets->bucket_elements * weft_type_size(buckets->type);
-}
-
-void training_set_steps(weft_training *training, uint64_t steps)
-{
-    training->steps = steps;
-}
-
-uint64_t weft_training_steps(const weft_training *training)
-{
-    return training->steps;
-}
-
-int weft_training_micro_batches(const weft_training *training)
-{
-    return (int)training->sum.layout.share;
-}
-
-uint64_t weft_training_micro_batch(const weft_training *training)
-{
-    const struct micro_batches *layout = &training->sum.layout;
-    return training->steps * layout->total + micro_batches_number(layout, training->sum.index);
 }

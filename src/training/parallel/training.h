@@ -1,23 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The training of weft/train.h, for the files of this module, and for callers that need its shards. */
+/**
+ * The training of weft/train.h, for the files of this directory.
+ *
+ * Neighboring parameters form *groups*, which are summed as one (training_layout.c). Gradients become ready in any order;
+ * a group is complete when the gradients of all its parameters are ready. Ranks reduce groups in an order that they
+ * agree on: a complete group waits for those before it (training_gradients.c). Sums, weights and moments are those of
+ * sharding/.
+ */
 #ifndef WEFT_TRAINING_PARALLEL_TRAINING_H
 #define WEFT_TRAINING_PARALLEL_TRAINING_H
 
 #include "training/optimizer/optimizer.h"
-#include "training/parallel/internal/gradient_sum.h"
-#include "training/parallel/state_pieces.h"
+#include "training/parallel/sharding/gradient_groups.h"
+#include "training/parallel/sharding/value_groups.h"
 
 #include <weft/train.h>
 
-/* Values that are summed with the gradients, after the program's metrics. */
-enum training_metric {
-    TRAINING_METRIC_MISSING = WEFT_TRAINING_NOTES, /**< some gradient was not ready */
-    TRAINING_METRIC_DISORDERED,                    /**< a bucket had to wait for one before it */
-};
-
-_Static_assert(TRAINING_METRIC_DISORDERED < GRADIENT_METRICS, "there is room for all metrics");
 _Static_assert(WEFT_PARAMETER_DIMENSIONS == MODEL_DIMENSIONS && WEFT_PARAMETER_NAME_BYTES == MODEL_NAME_BYTES,
                "a parameter is a tensor of a flat array");
+
+/** No round of reductions: of ZeRO-0 and 1. */
+#define TRAINING_NO_ROUND UINT32_MAX
+
+/**
+ * Neighboring parameters that are never divided between groups: a large one (DEVICE_SQUARES_BLOCK elements or more) and
+ * small ones after it. The blocks of the gradient's norm begin with segments, so the norm does not depend on groups.
+ */
+struct training_segment {
+    uint32_t parameter, parameter_count;
+    size_t offset, count; /**< elements of the flat array, without the gap at the end */
+    size_t block;         /**< number of its first block in the gradient's norm */
+    bool frozen;          /**< all of it */
+};
+
+/** Neighboring segments with about as many bytes as the program wants in one reduction. Group 0 has the end of the flat
+ * array, which a backward pass reaches first. */
+struct training_group {
+    uint32_t segment, segment_count;
+    uint32_t parameter, parameter_count;
+    struct group_range range;
+    uint32_t waiting;  /**< parameters whose gradients are not ready in this micro-batch */
+    uint32_t position; /**< among groups, in the order in which they became complete in the last micro-batch */
+    float *gradient;   /**< ZeRO-2 and 3: of this micro-batch; NULL: the program has not asked for it */
+    float *values;     /**< ZeRO-3: the whole group, while it is gathered; otherwise NULL */
+    uint32_t users;    /**< gathers without a release */
+};
+
+/** ZeRO-2 and 3: a reduction under way. */
+struct training_reduction {
+    uint32_t group, round;
+    float *gradient; /**< belongs to the reduction; NULL: this rank has none */
+};
 
 struct weft_training {
     weft_context *context;
@@ -26,52 +59,124 @@ struct weft_training {
     struct optimizer optimizer;
     struct device *device;
     bool started;
+    uint32_t rank, ranks;
+    uint32_t zero; /**< 0 on one rank */
 
     struct model_description
         description;    /**< parameters alone: as registered here, after the start in rank 0's order */
     uint32_t *index_of; /**< index in the description of each parameter in the order of registration on this rank */
+    uint32_t *group_of; /**< of each parameter */
+    struct training_segment *segments;
+    uint32_t segment_count;
+    size_t blocks; /**< of all segments */
+    struct training_group *groups;
+    uint32_t group_count;
 
-    struct gradient_sum sum;
-    struct shards shards;
-    float *values;
-    void *first_moments, *second_moments; /**< of this rank's shard; NULL: none */
-    double *square_sums;                  /**< one per block, for the gradient's norm */
-    uint16_t *bf16_values;                /**< the program's copy; NULL: none */
+    struct gradient_groups *gradients; /**< whole on every rank under ZeRO-0 and 1 */
+    struct value_groups *values;       /**< one group with everything under ZeRO-0 and 1; otherwise as gradients */
+    uint16_t *bf16_values;             /**< the program's copy; NULL: none */
 
     uint64_t steps;
-    bool in_micro_batch;             /**< some gradient of it is ready */
-    bool *ready;                     /**< of each parameter, in the current micro-batch */
-    size_t ready_count;              /**< how many are */
-    bool *missing;                   /**< of each parameter: it was not ready in a micro-batch of this step */
-    float metrics[GRADIENT_METRICS]; /**< of the current micro-batch */
-    uint64_t agree_at;               /**< the order of gradients is not renegotiated before this step */
+    struct micro_batch_share share; /**< this rank's micro-batches of a global batch */
+    uint32_t index;                 /**< of the current one in the share */
+    bool *ready;                    /**< of each parameter, in the current micro-batch */
+    size_t ready_count;             /**< how many are */
+    bool *missing;                  /**< of each parameter: it was not ready in a micro-batch of this step */
+
+    struct training_group **order; /**< in which reductions start */
+    uint32_t next;                 /**< place in the order of the group to start next */
+    uint32_t *positions;           /**< of each group, as ranks exchange them */
+    uint32_t complete_count;       /**< groups that are complete in this micro-batch */
+    bool disordered;               /**< in this step, a group had to wait for one before it */
+    uint64_t agree_at;             /**< the order is not renegotiated before this step */
+    struct training_reduction reductions[GRADIENT_EXCHANGES]; /**< oldest first */
+    uint32_t reduction_count;
+    struct error failure; /**< of the first reduction that could not start: no other one starts after it */
+    double wait_seconds;  /**< waited in this step */
+
+    /** Sums over the ranks that end a step: squares of the gradient's blocks, notes of each micro-batch, flags. */
+    double *sums;
+    double *notes;       /**< [WEFT_TRAINING_NOTES][micro-batches of a global batch] */
+    double *flags;       /**< [TRAINING_FLAGS] */
+    size_t sum_elements; /**< of all three */
 };
+
+/** Above 0 after the sum if it was set on some rank. */
+enum training_flag {
+    TRAINING_FLAG_MISSING, /**< some gradient was not ready */
+    TRAINING_FLAG_DISORDERED,
+    TRAINING_FLAGS,
+};
+
+/** ZeRO-2 and 3: gradients of one micro-batch are handed out group by group; totals are there in slices. */
+static inline bool training_sums_slices(const weft_training *training)
+{
+    return training->zero >= 2;
+}
+
+/** ZeRO-3: weights are there in slices; whole groups are gathered on request. */
+static inline bool training_gathers(const weft_training *training)
+{
+    return training->zero == 3;
+}
+
+/** Whether the current micro-batch is this rank's last one of the step. */
+static inline bool training_is_last(const weft_training *training)
+{
+    return training->index + 1 == training->share.count;
+}
 
 /** Store the message for weft_message(), and return the status. */
 weft_status training_note_error(weft_training *training, weft_status status, const struct error *error);
 
-/** Where the ranks have values and moments, for checkpoints, after weft_training_start(). Collective; errors as of
- * state_layout_open(). Close the layout before the training. */
-weft_status training_state_layout_open(const weft_training *training, struct state_layout **layout, bool *speaks,
-                                       struct error *error);
+/** STATE before weft_training_start(); the message names `call`. */
+weft_status training_check_started(const weft_training *training, const char *call, struct error *error);
 
-/** The division of values and moments among the ranks. */
-const struct shards *training_shards(const weft_training *training);
+/** ARGUMENT if `number` is not one of `count`; STATE before weft_training_start(). The message names `what`. */
+weft_status training_check_number(const weft_training *training, int number, size_t count, const char *what,
+                                  struct error *error);
 
-/** Before the start: have arrays laid out as those of a model, whose parameters are the registered ones, in its order. */
-void training_follow_model(weft_training *training, const struct model_description *model);
+/* ---- training_layout.c ---- */
 
-/** Which rank computes which micro-batch. */
-const struct micro_batches *training_layout(const weft_training *training);
+/** Lay out the flat array, segments and groups; index_of and the list of parameters are complete. Local. Errors: MEMORY.
+ */
+weft_status training_lay_out(weft_training *training, struct error *error);
 
-/** Returns the location of the pointer to the device that sums gradients and takes the optimizer's steps. Before
- * weft_training_start() that device may be replaced by one that wraps it. */
-struct device **training_device(weft_training *training);
+/* ---- training_gradients.c ---- */
 
-/** Gradient bytes fused into one all-reduce if neighbors become ready together. */
-size_t training_bucket_bytes(const weft_training *training);
+/** Open sums of gradients; the micro-batches have been divided. Collective. Errors: MEMORY. */
+weft_status training_open_gradients(weft_training *training, struct error *error);
+void training_close_gradients(weft_training *training);
 
-/** Set the number of steps done before this process began, from a checkpoint. */
-void training_set_steps(weft_training *training, uint64_t steps);
+/** ZeRO-3: before a gather. If all gradients of the micro-batch are ready, other ranks may need them to get there. */
+void training_start_before_gather(weft_training *training);
+
+/** End a micro-batch. Gradients that are not ready take part as they are, because other ranks wait for them. */
+weft_status training_end_micro_batch(weft_training *training, struct error *error);
+
+/** Wait for all reductions, after the last micro-batch. */
+weft_status training_finish_gradients(weft_training *training, struct error *error);
+
+/** Agree on the order in which the groups became complete, as the new order of reductions. Collective. */
+weft_status training_agree_on_order(weft_training *training, struct error *error);
+
+/** The sum of a part of a group's gradients: `slice` receives this rank's, or the whole group. */
+float *training_total(weft_training *training, uint32_t group, struct group_slice *slice);
+
+/** ZeRO-0 and 1: the flat array of gradients; otherwise NULL. */
+float *training_flat_gradients(weft_training *training);
+
+/* ---- training_values.c ---- */
+
+/** Open weights and moments. Collective. Errors: MEMORY. */
+weft_status training_open_values(weft_training *training, struct error *error);
+void training_close_values(weft_training *training);
+
+/** The range of a group of `values`, and how many there are. */
+struct group_range training_value_range(const weft_training *training, uint32_t group);
+uint32_t training_value_groups(const weft_training *training);
+
+/** The slices have new values: bring them to the ranks that keep all. Gathered groups are released. */
+weft_status training_values_updated(weft_training *training, struct error *error);
 
 #endif

@@ -8,31 +8,14 @@
 #include "training/model/file/shape_json.h"
 #include "training/parallel/agreement.h"
 #include "training/parallel/state_transfer.h"
+#include "training/parallel/value_pieces.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- where the state is ---- */
 
-/* Append the part of a parameter whose moments this rank has. */
-static void add_moments(const weft_training *training, uint32_t parameter, struct state_pieces *pieces)
-{
-    const struct shards *shards = &training->shards;
-    const struct model_parameter *described = &training->description.parameters[parameter];
-    const size_t offset = described->offset, shard_end = shards->first + shards->count;
-    const size_t begin = offset > shards->first ? offset : shards->first;
-    const size_t end = offset + described->count < shard_end ? offset + described->count : shard_end;
-    float *first = training->first_moments, *second = training->second_moments;
-    if (!first || begin >= end)
-        return;
-    pieces->pieces[pieces->count++] =
-        (struct state_piece){.parameter = parameter,
-                             .first = begin - offset,
-                             .count = end - begin,
-                             .first_moments = first + (begin - shards->first),
-                             .second_moments = second ? second + (begin - shards->first) : NULL};
-}
-
+/* The pieces of this rank, to be freed. */
 static weft_status list_pieces(const weft_training *training, struct state_pieces *pieces, struct error *error)
 {
     const struct model_description *description = &training->description;
@@ -41,16 +24,16 @@ static weft_status list_pieces(const weft_training *training, struct state_piece
     if (!pieces->pieces)
         return error_memory(error, room * sizeof *pieces->pieces, "a list of pieces");
     for (uint32_t i = 0; i < description->parameter_count; i++) {
-        const struct model_parameter *described = &description->parameters[i];
-        pieces->pieces[pieces->count++] = (struct state_piece){
-            .parameter = i, .count = described->count, .values = training->values + described->offset};
-        add_moments(training, i, pieces);
+        const uint32_t group = training_sums_slices(training) ? training->group_of[i] : 0;
+        const struct model_parameter *parameter = &description->parameters[i];
+        value_pieces_append(training->values, group, i,
+                            parameter->offset - training_value_range(training, group).offset, parameter->count, pieces);
     }
     return WEFT_OK;
 }
 
-weft_status training_state_layout_open(const weft_training *training, struct state_layout **layout, bool *speaks,
-                                       struct error *error)
+static weft_status open_layout_of_pieces(const weft_training *training, struct state_layout **layout, bool *speaks,
+                                         struct error *error)
 {
     struct state_pieces pieces = {0};
     weft_status status = list_pieces(training, &pieces, error);
@@ -66,10 +49,9 @@ static weft_status open_layout(const weft_training *training, const char *call, 
                                struct error *error)
 {
     bool speaks;
-    weft_status status =
-        training->started ? WEFT_OK : error_set(error, WEFT_ERROR_STATE, "%s before weft_training_start()", call);
+    weft_status status = training_check_started(training, call, error);
     status = agreement_reach(training->context, training->comm, status, error, &speaks);
-    return status == WEFT_OK ? training_state_layout_open(training, layout, &speaks, error) : status;
+    return status == WEFT_OK ? open_layout_of_pieces(training, layout, &speaks, error) : status;
 }
 
 static const char *optimizer_name(const weft_training *training)
@@ -99,13 +81,13 @@ static weft_status write_checkpoint(weft_training *training, const struct state_
     cJSON *model = cJSON_CreateObject(), *settings = cJSON_CreateObject();
     cJSON_AddStringToObject(model, "kind", SHAPE_KIND_PROGRAM);
     cJSON_AddStringToObject(settings, "optimizer", optimizer_name(training));
-    weft_status status =
-        checkpoint_save(directory,
-                        &(struct checkpoint_state){.step = training->steps,
-                                                   .position = training->steps * training->sum.layout.total,
-                                                   .model = model,
-                                                   .training = settings},
-                        values->tensors, values->count, moments->tensors, moments->count, keep, error);
+    weft_status status = checkpoint_save(
+        directory,
+        &(struct checkpoint_state){.step = training->steps,
+                                   .position = training->steps * (uint64_t)training->config.micro_batches,
+                                   .model = model,
+                                   .training = settings},
+        values->tensors, values->count, moments->tensors, moments->count, keep, error);
     cJSON_Delete(model);
     cJSON_Delete(settings);
     return status;

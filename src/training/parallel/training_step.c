@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The steps of a training: gradients in, weights out. */
+/* The steps of a training: summed gradients in, weights out. */
 #include "training/parallel/training.h"
 
 #include "base/clock.h"
+#include "base/library_error.h"
 #include "training/optimizer/learning_rate.h"
 #include "training/parallel/internal/tensor_names.h"
 
@@ -10,189 +11,125 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- micro-batches ---- */
+/* ---- sums over the ranks ---- */
 
-static void begin_micro_batch(weft_training *training)
+/* The sums of squares of a segment's blocks that lie in `slice` of its group, whose first element is at `total`. */
+static void sum_segment_squares(weft_training *training, const struct training_segment *segment, size_t group_offset,
+                                const struct group_slice *slice, const float *total)
 {
-    if (training->in_micro_batch)
-        return;
-    gradient_sum_begin(&training->sum);
-    training->in_micro_batch = true;
+    struct device *device = training->device;
+    const size_t begin = segment->offset - group_offset, end = begin + segment->count;
+    const size_t first = begin > slice->first ? begin : slice->first,
+                 last = end < slice->first + slice->count ? end : slice->first + slice->count;
+    if (first < last)
+        device->sum_of_squares(device, last - first, total + (first - slice->first),
+                               training->sums + segment->block + (first - begin) / DEVICE_SQUARES_BLOCK);
 }
 
-static weft_status check_number(const weft_training *training, int number, size_t count, const char *what,
-                                struct error *error)
+/* Sums of squares of the blocks that this rank speaks for; the others stay 0, and adding 0 is exact. Where all ranks have
+ * the whole sum, each speaks for some of the groups. */
+static void sum_own_squares(weft_training *training)
 {
-    if (!training->started)
-        return error_set(error, WEFT_ERROR_STATE, "a %s comes before weft_training_start()", what);
-    if (number < 0 || (size_t)number >= count)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "there is no %s %d; there are %zu, from 0", what, number, count);
-    return WEFT_OK;
-}
-
-weft_status weft_training_ready(weft_training *training, int parameter)
-{
-    struct error error = {0};
-    weft_status status = check_number(training, parameter, training->description.parameter_count, "parameter", &error);
-    const uint32_t index = status == WEFT_OK ? training->index_of[parameter] : 0;
-    if (status == WEFT_OK && training->ready[index])
-        status = error_set(&error, WEFT_ERROR_STATE,
-                           "the gradient of '%s' was made ready twice in one micro-batch; call "
-                           "weft_training_accumulate() between two micro-batches of a step",
-                           training->description.parameters[index].name);
-    if (status != WEFT_OK)
-        return training_note_error(training, status, &error);
-    begin_micro_batch(training);
-    training->ready[index] = true;
-    training->ready_count++;
-    gradient_sum_ready(&training->sum, index);
-    return WEFT_OK;
-}
-
-weft_status weft_training_note(weft_training *training, int which, double value)
-{
-    struct error error = {0};
-    weft_status status = check_number(training, which, WEFT_TRAINING_NOTES, "note", &error);
-    if (status == WEFT_OK)
-        training->metrics[which] = (float)value;
-    return training_note_error(training, status, &error);
-}
-
-/* Take part with gradients that are not ready, because other ranks wait for them. All ranks learn of it from the sum. */
-static void send_missing(weft_training *training)
-{
-    for (size_t i = 0; training->ready_count < training->description.parameter_count; i++) {
-        if (training->ready[i])
+    for (uint32_t g = 0; g < training->group_count; g++) {
+        const struct training_group *group = &training->groups[g];
+        struct group_slice slice;
+        float *total = training_total(training, g, &slice);
+        optimizer_clear_frozen(&training->description, training->device, group->range.offset + slice.first, slice.count,
+                               total);
+        if (!training_sums_slices(training) && g % training->ranks != training->rank)
             continue;
-        training->metrics[TRAINING_METRIC_MISSING] = 1;
-        training->missing[i] = true;
-        training->ready_count++;
-        gradient_sum_ready(&training->sum, i);
+        for (uint32_t s = 0; s < group->segment_count; s++)
+            sum_segment_squares(training, &training->segments[group->segment + s], group->range.offset, &slice, total);
     }
 }
 
-static weft_status end_micro_batch(weft_training *training, struct error *error)
-{
-    begin_micro_batch(training);
-    send_missing(training);
-    training->metrics[TRAINING_METRIC_DISORDERED] = training->sum.buckets.disordered;
-    weft_status status = gradient_sum_end(&training->sum, training->metrics, error);
-    memset(training->metrics, 0, sizeof training->metrics);
-    memset(training->ready, 0, training->description.parameter_count * sizeof *training->ready);
-    training->ready_count = 0;
-    training->in_micro_batch = false;
-    return status;
-}
+/* What a step has summed, the same on all ranks. */
+struct step_sums {
+    double norm; /* of the averaged gradient */
+    bool missing, disordered;
+};
 
-weft_status weft_training_accumulate(weft_training *training)
+static weft_status sum_over_ranks(weft_training *training, struct step_sums *sums, weft_training_result *result,
+                                  struct error *error)
 {
-    struct error error = {0};
-    weft_status status = WEFT_OK;
-    if (!training->started)
-        status = error_set(&error, WEFT_ERROR_STATE, "weft_training_accumulate() before weft_training_start()");
-    else if (gradient_sum_is_last(&training->sum))
-        status = error_set(&error, WEFT_ERROR_STATE,
-                           "micro-batch %u of %u is the last one of the step on this rank; end it with "
-                           "weft_training_step()",
-                           training->sum.index + 1, training->sum.layout.share);
-    else
-        status = end_micro_batch(training, &error);
-    return training_note_error(training, status, &error);
+    const size_t micro_batches = (size_t)training->config.micro_batches;
+    const double mean = 1.0 / training->config.micro_batches;
+    training->flags[TRAINING_FLAG_DISORDERED] = training->disordered;
+    sum_own_squares(training);
+    weft_status status = training->device->finish(training->device, error);
+    if (status == WEFT_OK && training->ranks > 1)
+        status = library_error(
+            training->context,
+            weft_allreduce(training->sums, training->sums, training->sum_elements, WEFT_F64, WEFT_SUM, training->comm),
+            error);
+    *sums = (struct step_sums){.norm = mean * sqrt(tree_sum(training->sums, training->blocks)),
+                               .missing = training->flags[TRAINING_FLAG_MISSING] > 0,
+                               .disordered = training->flags[TRAINING_FLAG_DISORDERED] > 0};
+    result->gradient_norm = sums->norm;
+    for (size_t i = 0; i < WEFT_TRAINING_NOTES; i++)
+        result->notes[i] = mean * tree_sum(training->notes + i * micro_batches, micro_batches);
+    memset(training->sums, 0, training->sum_elements * sizeof *training->sums);
+    training->disordered = false;
+    return status;
 }
 
 /* ---- the step ---- */
 
-/* The norm of the summed gradient, without frozen parameters: each rank computes the part of its shard. */
-static weft_status measure_gradient(weft_training *training, double *norm, struct error *error)
+/* Take the optimizer's step on this rank's slice of a group. */
+static void update_slice(weft_training *training, uint32_t group, const struct optimizer_step *step)
 {
-    const struct shards *shards = &training->shards;
-    struct device *device = training->device;
-    optimizer_clear_frozen(&training->description, device, shards->first, shards->count,
-                           training->sum.gradients + shards->first);
-    device->sum_of_squares(device, shards->count, training->sum.gradients + shards->first,
-                           training->square_sums + shards->first / DEVICE_SQUARES_BLOCK);
-    weft_status status = shards_all_gather_sums(shards, training->square_sums, error);
-    *norm = sqrt(tree_sum(training->square_sums, tree_blocks(training->description.elements)));
-    return status;
-}
-
-/* Take the optimizer's step on this rank's shard. */
-static void update(weft_training *training, const struct optimizer_step *step)
-{
-    const struct shards *shards = &training->shards;
+    const struct group_range range = training_value_range(training, group);
+    const struct value_slice slice = value_groups_slice(training->values, group);
+    const size_t first = range.offset + slice.first;
+    struct group_slice total;
     const struct optimizer_arrays arrays = {
-        .parameters = training->values + shards->first,
-        .gradients = training->sum.gradients + shards->first,
-        .first_moments = training->first_moments,
-        .second_moments = training->second_moments,
-        .as_activations = training->bf16_values ? training->bf16_values + shards->first : NULL,
-        .sums = training->square_sums,
+        .parameters = slice.values,
+        .gradients = training_sums_slices(training) ? training_total(training, group, &total)
+                                                    : training_flat_gradients(training) + first,
+        .first_moments = slice.first_moments,
+        .second_moments = slice.second_moments,
+        .as_activations = training->bf16_values ? training->bf16_values + first : NULL,
+        .sums = training->sums,
     };
-    optimizer_update(&training->description, training->device, &training->optimizer, step, shards->first, shards->count,
-                     &arrays);
+    if (!range.frozen)
+        optimizer_update(&training->description, training->device, &training->optimizer, step, first, slice.count,
+                         &arrays);
 }
 
-/* Update the bf16 copy of the other ranks' shards. */
-static void cast_other_shards(weft_training *training)
-{
-    const struct shards *shards = &training->shards;
-    struct device *device = training->device;
-    const size_t end = shards->first + shards->count;
-    if (!training->bf16_values || !shards->sharded)
-        return;
-    device->to_activations(device, shards->first, training->values, training->bf16_values);
-    device->to_activations(device, shards->elements - end, training->values + end, training->bf16_values + end);
-}
-
-weft_status weft_training_keep_bf16(weft_training *training, uint16_t *copy)
-{
-    struct error error = {0};
-    struct device *device = training->device;
-    if (!training->started)
-        return training_note_error(
-            training, error_set(&error, WEFT_ERROR_STATE, "there are no values before weft_training_start()"), &error);
-    training->bf16_values = copy;
-    if (copy)
-        device->to_activations(device, training->description.elements, training->values, copy);
-    return training_note_error(training, device->finish(device, &error), &error);
-}
-
-/* Take the optimizer's step; a program with its own optimizer gets the scaled gradient. */
-static weft_status training_step_apply(weft_training *training, const struct optimizer_step *step, double *wait_seconds,
-                                       struct error *error)
+/* Update the weights; a program with its own optimizer gets the scaled gradient. */
+static weft_status training_step_apply(weft_training *training, const struct optimizer_step *step, struct error *error)
 {
     struct device *device = training->device;
     if (training->config.optimizer == WEFT_OPTIMIZER_OWN) {
-        device->scale(device, training->description.elements, step->gradient_scale, training->sum.gradients);
+        device->scale(device, training->description.elements, step->gradient_scale, training_flat_gradients(training));
         return device->finish(device, error);
     }
-    update(training, step);
+    for (uint32_t g = 0; g < training_value_groups(training); g++)
+        update_slice(training, g, step);
     weft_status status = device->finish(device, error);
-    if (status != WEFT_OK)
-        return status;
+    memset(training->sums, 0, training->blocks * sizeof *training->sums); /* scratch of the optimizer */
     const uint64_t begin = clock_now();
-    if ((status = shards_all_gather(&training->shards, training->values, error)) != WEFT_OK)
-        return status;
-    *wait_seconds += (double)(clock_now() - begin) * 1e-9;
-    cast_other_shards(training);
-    return device->finish(device, error);
+    if (status == WEFT_OK)
+        status = training_values_updated(training, error);
+    training->wait_seconds += (double)(clock_now() - begin) * 1e-9;
+    return status;
 }
 
-/* On some rank gradients became ready in another order than that of the buckets. Agreeing on a better one costs a small
+/* On some rank gradients became ready in another order than that of the groups. Agreeing on a better one costs a small
  * all-reduce, so it is tried at exponentially growing intervals where the order never settles. */
 static weft_status reorder(weft_training *training, bool disordered, struct error *error)
 {
     if (!disordered || training->steps < training->agree_at)
         return WEFT_OK;
     training->agree_at = 2 * training->steps + 1;
-    weft_status status = gradient_buckets_agree(&training->sum.buckets);
-    return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(training->context));
+    return training_agree_on_order(training, error);
 }
 
 /* Every rank has the same sums, so all report the same error. */
-static weft_status check_sums(weft_training *training, const weft_training_result *result, struct error *error)
+static weft_status check_sums(weft_training *training, const struct step_sums *sums, const weft_training_result *result,
+                              struct error *error)
 {
-    if (training->sum.metrics[TRAINING_METRIC_MISSING] > 0) {
+    if (sums->missing) {
         weft_status status = tensor_names_missing(training->context, training->comm, training->description.parameters,
                                                   (uint32_t)training->description.parameter_count, training->missing,
                                                   training->steps + 1, error);
@@ -219,30 +156,29 @@ static weft_status training_take_step(weft_training *training, double rate, weft
                                       struct error *error)
 {
     const weft_training_config *config = &training->config;
-    const double mean = 1.0 / training->sum.layout.total, waited = training->sum.buckets.wait_seconds;
+    const double mean = 1.0 / config->micro_batches;
+    struct step_sums sums;
     *result = (weft_training_result){.step = training->steps};
-    weft_status status = end_micro_batch(training, error);
+    weft_status status = training_end_micro_batch(training, error);
+    if (status == WEFT_OK)
+        status = training_finish_gradients(training, error);
+    if (status == WEFT_OK)
+        status = sum_over_ranks(training, &sums, result, error);
     if (status != WEFT_OK)
         return status;
-    const float *metrics = training->sum.metrics;
-    for (int i = 0; i < WEFT_TRAINING_NOTES; i++)
-        result->notes[i] = mean * (double)metrics[i];
-    if ((status = measure_gradient(training, &result->gradient_norm, error)) != WEFT_OK)
+    result->rate = learning_rate_scaled(rate, config->rate_scaling, training->ranks);
+    if ((status = check_sums(training, &sums, result, error)) != WEFT_OK)
         return status;
-    result->gradient_norm *= mean;
-    result->rate = learning_rate_scaled(rate, config->rate_scaling, training->shards.ranks);
-    if ((status = check_sums(training, result, error)) != WEFT_OK)
-        return status;
-    const bool disordered = metrics[TRAINING_METRIC_DISORDERED] > 0;
-    const double norm = result->gradient_norm, clip = config->clip > 0 && norm > config->clip ? config->clip / norm : 1;
-    result->wait_seconds = training->sum.buckets.wait_seconds - waited;
+    const double clip = config->clip > 0 && sums.norm > config->clip ? config->clip / sums.norm : 1;
     status = training_step_apply(
         training,
         &(struct optimizer_step){.number = training->steps + 1, .rate = result->rate, .gradient_scale = mean * clip},
-        &result->wait_seconds, error);
+        error);
+    result->wait_seconds = training->wait_seconds;
+    training->wait_seconds = 0;
     if (status == WEFT_OK) {
         result->step = ++training->steps;
-        status = reorder(training, disordered, error);
+        status = reorder(training, sums.disordered, error);
     }
     return status;
 }
@@ -251,15 +187,18 @@ weft_status weft_training_step(weft_training *training, double rate, weft_traini
 {
     struct error error = {0};
     weft_training_result ignored;
-    weft_status status = WEFT_OK;
-    if (!training->started)
-        status = error_set(&error, WEFT_ERROR_STATE, "weft_training_step() before weft_training_start()");
-    else if (!gradient_sum_is_last(&training->sum))
+    weft_status status = training_check_started(training, "weft_training_step()", &error);
+    if (status == WEFT_OK && !training_is_last(training))
         status = error_set(&error, WEFT_ERROR_STATE,
                            "a step has %u micro-batches on this rank, and this is number %u; end it with "
                            "weft_training_accumulate()",
-                           training->sum.layout.share, training->sum.index + 1);
-    else
+                           training->share.count, training->index + 1);
+    else if (status == WEFT_OK)
         status = training_take_step(training, rate, result ? result : &ignored, &error);
     return training_note_error(training, status, &error);
+}
+
+uint64_t weft_training_steps(const weft_training *training)
+{
+    return training->steps;
 }

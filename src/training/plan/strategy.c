@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "training/plan/strategy.h"
 
+#include "training/parallel/sharding/canonical_runs.h"
 #include "training/train/loop/memory.h"
 
 #include <stdlib.h>
@@ -47,16 +48,14 @@ static weft_status price(const struct strategy_problem *problem, struct strategy
     if (status != WEFT_OK)
         return status;
     double one = problem->compute(problem->context, strategy->micro_batch) * slower, backward = one * 2 / 3;
-    /* In turns every micro-batch is summed over ranks before the next begins; in runs only the last one is. */
-    uint32_t rounds = strategy->layout.layout == MICRO_BATCHES_IN_TURNS ? strategy->layout.share : 1;
     double reduced = 0;
     for (uint32_t i = 1; i <= strategy->buckets; i++) {
         double ready = backward * i / strategy->buckets;
         reduced = (reduced > ready ? reduced : ready) + reduce;
     }
-    strategy->compute_seconds = one * strategy->layout.share;
-    strategy->communication_seconds = strategy->ranks > 1 ? rounds * reduce * strategy->buckets : 0;
-    strategy->exposed_seconds = strategy->ranks > 1 && reduced > backward ? rounds * (reduced - backward) : 0;
+    strategy->compute_seconds = one * strategy->share;
+    strategy->communication_seconds = strategy->ranks > 1 ? reduce * strategy->buckets : 0;
+    strategy->exposed_seconds = strategy->ranks > 1 && reduced > backward ? reduced - backward : 0;
     strategy->step_seconds = strategy->compute_seconds + strategy->exposed_seconds + problem->update_seconds * slower;
     strategy->node_bytes = strategy_memory_of(problem, strategy);
     strategy->fits = strategy->node_bytes <= problem->cluster->node_memory;
@@ -82,8 +81,9 @@ static weft_status add_strategies(const struct strategy_problem *problem, uint32
         .ranks = ranks,
         .nodes = (ranks + cluster->ranks_per_node - 1) / cluster->ranks_per_node,
         .micro_batch = sequences,
+        .share = micro_batch_run(problem->batch / sequences, 0, ranks).count,
     };
-    if (micro_batches_lay_out(problem->batch / sequences, 0, ranks, &strategy.layout, NULL) != WEFT_OK)
+    if (problem->batch / sequences < ranks)
         return WEFT_OK;
     uint64_t bytes = problem->description->elements * sizeof(float);
     for (size_t i = 0; i < ARRAY_SIZE(bucket_sizes); i++) {

@@ -3,7 +3,7 @@
  * Strategies: ways to spread a training step over a cluster, priced, best first.
  *
  * Today a strategy is data parallelism over some of the ranks, with a size of micro-batch and a size of gradient
- * bucket. Its time is predicted from the actual operations: the micro-batch layout, the buckets in the order in which
+ * bucket. Its time is predicted from the actual operations: the micro-batches of a rank, the buckets in the order in which
  * the backward pass makes them ready, and for each bucket the simulated time of its all-reduce's plan:
  *
  *     a rank's compute     = micro-batches x time of one (measured), slower where ranks outnumber cores
@@ -15,7 +15,6 @@
 #define WEFT_TRAINING_PLAN_STRATEGY_H
 
 #include "training/model/model.h"
-#include "training/parallel/partition.h"
 #include "training/plan/cluster.h"
 
 /** The model and the cluster to plan for. */
@@ -34,7 +33,7 @@ struct strategy_problem {
 struct strategy {
     uint32_t ranks, nodes;
     uint32_t micro_batch; /**< sequences */
-    struct micro_batches layout;
+    uint32_t share;       /**< micro-batches of a rank; some ranks may have one fewer */
     uint64_t bucket_bytes;
     uint32_t buckets;
     const char *algorithm; /**< of a bucket's all-reduce */

@@ -2,7 +2,7 @@
 #include "training/train/loop/memory.h"
 
 #include "base/text.h"
-#include "training/parallel/partition.h"
+#include "training/parallel/sharding/canonical_runs.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -13,20 +13,15 @@
 /* model_open() refuses larger micro-batches. Below it all sizes are within 64 bits. */
 #define TOKENS_MOST ((int64_t)1 << 26)
 
-/* Levels of partial sums: see training/parallel/internal/gradient_sum.h. */
+/* Arrays of partial sums: see training/parallel/sharding/gradient_groups.h. */
 static uint64_t memory_levels_of(const struct train_config *config, uint32_t rank, uint32_t ranks)
 {
-    struct micro_batches layout;
-    const int64_t total = config->batch / config->micro_batch;
-    uint64_t levels = 0;
-    if (micro_batches_lay_out((uint32_t)total, rank, ranks, &layout, NULL) != WEFT_OK)
-        return 0;
-    for (uint32_t n = layout.share - 1; n; n >>= 1)
-        levels++;
-    return levels;
+    const struct micro_batch_share share =
+        micro_batch_run((uint32_t)(config->batch / config->micro_batch), rank, ranks);
+    return share.count ? canonical_stack_room(share.first, share.count - 1) : 0;
 }
 
-/* Elements of the largest shard: see training/parallel/partition.h. */
+/* Elements of the largest share. */
 static uint64_t shard_of(uint64_t elements, uint32_t ranks)
 {
     const uint64_t blocks = (elements + DEVICE_SQUARES_BLOCK - 1) / DEVICE_SQUARES_BLOCK;

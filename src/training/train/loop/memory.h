@@ -8,7 +8,7 @@
  *     weights         4 E
  *     gradients       4 E, and 2 E more where they are summed in bf16
  *     optimizer       8 E for adamw and lamb, 4 E for sgd and lars; with --zero 1 divided by R
- *     partial sums    4 E (floor(log2(n - 1)) + 1), none for n = 1: training/parallel/internal/gradient_sum.h
+ *     partial sums    4 E for each that is kept at a time: training/parallel/sharding/gradient_groups.h
  *     bf16 copy       2 E with activations in bf16: a copy of the weights
  *     activations     model_memory() of the micro-batch: rows of all layers, kept from forward to backward (frozen layers
  *                     before the first trained one keep nothing)
