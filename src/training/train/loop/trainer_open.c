@@ -92,8 +92,6 @@ static weft_status trainer_open_prepare(struct trainer *trainer, struct error *e
     if (!config->sequence)
         config->sequence = (int64_t)config->shape.context;
     weft_status status = trainer_check_config(config, error);
-    if (status == WEFT_OK && trainer->rank == 0 && config->checkpoint_dir)
-        status = checkpoint_claim(config->checkpoint_dir, &trainer->claim, error);
     if (status != WEFT_OK)
         return status;
     if ((status = device_open_with(config->mixed ? "cpu-bf16" : "cpu", trainer->kernels.set, (int)config->threads,
@@ -111,6 +109,10 @@ static weft_status trainer_open_prepare(struct trainer *trainer, struct error *e
     if ((status = parameter_rules_apply(&config->rules, trainer->description, error)) != WEFT_OK)
         return status;
     if ((status = choose_mesh(trainer, error)) != WEFT_OK)
+        return status;
+    /* Only now, so that a run that cannot be leaves no directory. */
+    if (trainer->rank == 0 && config->checkpoint_dir &&
+        (status = checkpoint_claim(config->checkpoint_dir, &trainer->claim, error)) != WEFT_OK)
         return status;
     if (config->profile && ((status = profile_describe(config->profile, trainer->description, error)) != WEFT_OK ||
                             (status = profile_measure(config->profile, &trainer->device, error)) != WEFT_OK ||
