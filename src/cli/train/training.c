@@ -19,6 +19,17 @@ bool training_is_mixed(const char *precision)
     return strcmp(precision, "bf16") == 0;
 }
 
+void training_mesh_apply(const struct training_mesh *mesh, struct train_config *config)
+{
+    config->mesh = mesh->axes;
+    config->placement = mesh->placement;
+    config->schedule =
+        mesh->schedule ? (enum step_pipeline)cli_choice_index(mesh->schedule, step_pipeline_names) : STEP_1F1B;
+    config->stages = mesh->stages;
+    config->zero = mesh->zero;
+    config->gradients = mesh->gradients && training_is_mixed(mesh->gradients) ? WEFT_BF16 : WEFT_F32;
+}
+
 static weft_status training_measure_config(const struct training_measure *measure, int ranks,
                                            struct train_config *config, struct error *error)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft plan`: the best way to spread a model's training over ranks and nodes, its predicted time, and why. */
-#include "cli/frame/command.h"
+#include "cli/understand/plan_show.h"
 
 #include "base/text.h"
 #include "training/model/file/model_file.h"
@@ -149,5 +149,6 @@ const struct command command_plan = {
         "links if there are measurements.",
     .examples = "weft plan --model gpt --ranks 4\nweft plan --model gpt2 --nodes 4 --ranks 8 --batch 64\n",
     COMMAND_OPTIONS(options),
+    COMMAND_SUBCOMMANDS(&command_plan_show),
     .run = plan_run,
 };

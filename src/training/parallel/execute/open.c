@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening an executor: communicators, stages, schedules, memory. */
 #include "training/parallel/agreement.h"
-#include "training/parallel/execute/costs.h"
 #include "training/parallel/execute/internal/executor_parts.h"
 #include "training/parallel/execute/internal/stages.h"
 #include "training/parallel/step/verify.h"
@@ -9,11 +8,9 @@
 
 #include <stdlib.h>
 
-#define PREFETCH 1 /* ZeRO-3: units that are gathered ahead of use */
-
 /* ---- checks ---- */
 
-static weft_status executor_check_config(const struct executor_config *config, struct error *error)
+weft_status executor_check_config(const struct executor_config *config, struct error *error)
 {
     const uint32_t data = config->mesh.extent[MESH_DATA];
     if (config->mesh.extent[MESH_TENSOR] > 1)
@@ -85,11 +82,8 @@ static weft_status cut_stages(struct executor *executor, uint32_t stages, struct
         model_get_layer(description, u, WEFT_F32, WEFT_F32, options, &layer);
         executor->row_elements[u] = layer.width * options->batch * options->sequence;
     }
-    if (status == WEFT_OK) {
-        costs_estimate(description, options, costs);
-        status = stages_balance(executor->config.costs ? executor->config.costs : costs, units, stages,
-                                executor->first_unit, error);
-    }
+    if (status == WEFT_OK)
+        status = stages_cut(&executor->config, stages, costs, executor->first_unit, error);
     free(costs);
     return status;
 }
@@ -140,19 +134,7 @@ static weft_status open_list(struct executor *executor, const struct step_shape 
 
 static weft_status open_lists(struct executor *executor, uint32_t stages, struct error *error)
 {
-    const struct executor_config *config = &executor->config;
-    struct step_shape shape = {
-        .order = config->schedule,
-        .pipeline = executor->pipeline,
-        .stages = stages,
-        .first_unit = executor->first_unit,
-        .micro_batches = (config->micro_batches + executor->data - 1) / executor->data,
-        .data = executor->data,
-        .zero = config->zero,
-        .prefetch = PREFETCH,
-        .tied = executor->description->tied != NO_PARAMETER,
-        .recomputes = config->model.recompute != MODEL_RECOMPUTE_NOTHING,
-    };
+    struct step_shape shape = stages_shape(&executor->config, stages, executor->first_unit);
     weft_status status = open_list(executor, &shape, &executor->training, error);
     shape.order = STEP_EVALUATION;
     shape.micro_batches = executor->pipeline > 1 ? EVALUATION_ROUNDS * executor->pipeline : 1;

@@ -2,8 +2,13 @@
 /* The layers of each stage of a pipeline. */
 #include "training/parallel/execute/internal/stages.h"
 
+#include "training/parallel/execute/costs.h"
+
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+#define PREFETCH 1 /* ZeRO-3: units that are gathered ahead of use */
 
 /*
  * best[s][u]: the smallest possible cost of the largest of s stages that hold the first u units. The last of them begins
@@ -53,4 +58,32 @@ weft_status stages_balance(const double *costs, uint32_t units, uint32_t stages,
     free(best);
     free(begin);
     return WEFT_OK;
+}
+
+weft_status stages_cut(const struct executor_config *config, uint32_t stages, double *costs, uint32_t *first_unit,
+                       struct error *error)
+{
+    const uint32_t units = (uint32_t)config->description->layer_count;
+    if (config->costs)
+        memcpy(costs, config->costs, units * sizeof *costs);
+    else
+        costs_estimate(config->description, &config->model, costs);
+    return stages_balance(costs, units, stages, first_unit, error);
+}
+
+struct step_shape stages_shape(const struct executor_config *config, uint32_t stages, const uint32_t *first_unit)
+{
+    const uint32_t data = config->mesh.extent[MESH_DATA];
+    return (struct step_shape){
+        .order = config->schedule,
+        .pipeline = config->mesh.extent[MESH_PIPELINE],
+        .stages = stages,
+        .first_unit = first_unit,
+        .micro_batches = (config->micro_batches + data - 1) / data,
+        .data = data,
+        .zero = config->zero,
+        .prefetch = PREFETCH,
+        .tied = config->description->tied != NO_PARAMETER,
+        .recomputes = config->model.recompute != MODEL_RECOMPUTE_NOTHING,
+    };
 }

@@ -7,6 +7,19 @@
 
 /* ---- checks ---- */
 
+static weft_status check_batch(const struct train_config *config, struct error *error)
+{
+    if (config->batch % config->micro_batch)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--batch %" PRId64 " cannot be divided into micro-batches of %" PRId64
+                         " sequences; choose a multiple of --micro-batch",
+                         config->batch, config->micro_batch);
+    if (config->batch / config->micro_batch > INT32_MAX)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--batch %" PRId64 " has more than 2^31 micro-batches",
+                         config->batch);
+    return WEFT_OK;
+}
+
 static weft_status check_zero(const struct train_config *config, struct error *error)
 {
     if (config->zero && config->parameter_server)
@@ -73,14 +86,16 @@ weft_status parallel_choice_of(const struct train_config *config, const struct m
                                        .zero = config->parameter_server ? 1 : (uint32_t)config->zero,
                                        .central = config->parameter_server,
                                        .micro_batches = (uint32_t)(config->batch / config->micro_batch)};
-    weft_status status = mesh_parse(config->mesh, ranks, &choice->mesh, error);
+    weft_status status = check_batch(config, error);
+    if (status == WEFT_OK)
+        status = mesh_parse(config->mesh, ranks, &choice->mesh, error);
     if (status == WEFT_OK)
         status = check_zero(config, error);
     if (status == WEFT_OK)
         status = choose_stages(config, description, choice, error);
     if (status == WEFT_OK)
         status = check_micro_batches(config, choice, error);
-    if (choice->mesh.extent[MESH_DATA] == 1)
+    if (status == WEFT_OK && choice->mesh.extent[MESH_DATA] == 1)
         choice->zero = 0; /* there is nobody to divide with */
     return status;
 }
@@ -101,21 +116,38 @@ static void bytes_of_axes(const struct train_config *config, const struct model_
 }
 
 weft_status parallel_choice_place(const struct train_config *config, const struct model_description *description,
-                                  const weft_comm *comm, struct parallel_choice *choice, struct error *error)
+                                  const uint32_t *nodes, struct parallel_choice *choice, struct error *error)
 {
+    double bytes[MESH_AXES];
     if (config->placement)
         return mesh_placement_parse(config->placement, &choice->placement, error);
-    const uint32_t ranks = (uint32_t)weft_comm_size(comm);
-    uint32_t *nodes = calloc(ranks, sizeof *nodes);
-    double bytes[MESH_AXES];
-    if (!nodes)
-        return error_memory(error, ranks * sizeof *nodes, "the nodes of the ranks");
-    for (uint32_t r = 0; r < ranks; r++)
-        nodes[r] = (uint32_t)weft_comm_node_of(comm, (int)r);
     bytes_of_axes(config, description, choice, bytes);
-    weft_status status = mesh_placement_choose(&choice->mesh, nodes, bytes, &choice->placement, error);
-    free(nodes);
-    return status;
+    return mesh_placement_choose(&choice->mesh, nodes, bytes, &choice->placement, error);
+}
+
+/* ---- the executor ---- */
+
+struct executor_config parallel_choice_executor(const struct train_config *config, const struct parallel_choice *choice)
+{
+    return (struct executor_config){
+        .model = {.batch = (size_t)config->micro_batch,
+                  .sequence = (size_t)config->sequence,
+                  .recompute = config->recompute,
+                  .label_smoothing = config->label_smoothing,
+                  .dropout = config->dropout},
+        .optimizer = config->optimizer,
+        .clip = config->clip,
+        .mesh = choice->mesh,
+        .placement = choice->placement,
+        .schedule = choice->schedule,
+        .stages = choice->stages,
+        .costs = choice->costs,
+        .zero = choice->zero,
+        .central = choice->central,
+        .micro_batches = choice->micro_batches,
+        .gradients = config->gradients,
+        .bucket_bytes = config->bucket_bytes,
+    };
 }
 
 /* ---- text ---- */

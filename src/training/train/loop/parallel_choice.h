@@ -3,7 +3,7 @@
 #ifndef WEFT_TRAINING_TRAIN_LOOP_PARALLEL_CHOICE_H
 #define WEFT_TRAINING_TRAIN_LOOP_PARALLEL_CHOICE_H
 
-#include "training/parallel/mesh/mesh.h"
+#include "training/parallel/execute/executor.h"
 #include "training/train/state/config.h"
 
 struct parallel_choice {
@@ -14,19 +14,27 @@ struct parallel_choice {
     uint32_t zero;
     bool central;           /**< a parameter server; zero is 1 */
     uint32_t micro_batches; /**< of a global batch */
+    const double
+        *costs; /**< of the layers, once they are measured (training/parallel/execute/costs.h); NULL: estimated;
+                               borrowed */
 };
 
 /**
  * The choice for `ranks` ranks, without a placement. `description` has the network's layers. Pure, the same on all ranks.
  *
- * Errors: ARGUMENT if mesh, schedule, layers and micro-batches do not go together; the message says what would.
+ * Errors: ARGUMENT if batch, mesh, schedule, layers and micro-batches do not go together; the message says what would.
  */
 weft_status parallel_choice_of(const struct train_config *config, const struct model_description *description,
                                uint32_t ranks, struct parallel_choice *choice, struct error *error);
 
-/** The placement that was asked for, or the one that sends the fewest bytes between nodes. Local. */
+/** The placement that was asked for, or the one that sends the fewest bytes between nodes: nodes[rank] is the node that a
+ * rank is on. Local. */
 weft_status parallel_choice_place(const struct train_config *config, const struct model_description *description,
-                                  const weft_comm *comm, struct parallel_choice *choice, struct error *error);
+                                  const uint32_t *nodes, struct parallel_choice *choice, struct error *error);
+
+/** The configuration of the run's executor, without context, communicator, devices and description. */
+struct executor_config parallel_choice_executor(const struct train_config *config,
+                                                const struct parallel_choice *choice);
 
 #define PARALLEL_CHOICE_TEXT_BYTES 192
 

@@ -15,14 +15,6 @@
 
 static weft_status trainer_check_config(const struct train_config *config, struct error *error)
 {
-    if (config->batch % config->micro_batch)
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "--batch %" PRId64 " cannot be divided into micro-batches of %" PRId64
-                         " sequences; choose a multiple of --micro-batch",
-                         config->batch, config->micro_batch);
-    if (config->batch / config->micro_batch > INT32_MAX)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "--batch %" PRId64 " has more than 2^31 micro-batches",
-                         config->batch);
     if ((uint64_t)config->sequence > config->shape.context)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "--sequence %" PRId64 " is longer than the model's context of %zu tokens", config->sequence,
@@ -35,6 +27,21 @@ static weft_status trainer_check_config(const struct train_config *config, struc
         return error_set(error, WEFT_ERROR_ARGUMENT, "--warmup %" PRId64 " is longer than the run of %" PRId64 " steps",
                          config->warmup, config->steps);
     return settings_check_names(config->resume_change, error);
+}
+
+static weft_status choose_mesh(struct trainer *trainer, struct error *error)
+{
+    const struct train_config *config = &trainer->config;
+    uint32_t *nodes = calloc(trainer->ranks, sizeof *nodes);
+    if (!nodes)
+        return error_memory(error, trainer->ranks * sizeof *nodes, "the nodes of the ranks");
+    for (uint32_t r = 0; r < trainer->ranks; r++)
+        nodes[r] = (uint32_t)weft_comm_node_of(trainer->comm, (int)r);
+    weft_status status = parallel_choice_of(config, trainer->description, trainer->ranks, &trainer->parallel, error);
+    if (status == WEFT_OK)
+        status = parallel_choice_place(config, trainer->description, nodes, &trainer->parallel, error);
+    free(nodes);
+    return status;
 }
 
 /* Check that this node has enough memory for its ranks. */
@@ -85,8 +92,6 @@ static weft_status trainer_open_prepare(struct trainer *trainer, struct error *e
     if (!config->sequence)
         config->sequence = (int64_t)config->shape.context;
     weft_status status = trainer_check_config(config, error);
-    if (status == WEFT_OK && trainer->rank == 0 && config->checkpoint_dir)
-        status = checkpoint_claim(config->checkpoint_dir, &trainer->claim, error);
     if (status != WEFT_OK)
         return status;
     if ((status = device_open_with(config->mixed ? "cpu-bf16" : "cpu", trainer->kernels.set, (int)config->threads,
@@ -103,10 +108,11 @@ static weft_status trainer_open_prepare(struct trainer *trainer, struct error *e
         return status;
     if ((status = parameter_rules_apply(&config->rules, trainer->description, error)) != WEFT_OK)
         return status;
-    if ((status = parallel_choice_of(config, trainer->description, trainer->ranks, &trainer->parallel, error)) !=
-            WEFT_OK ||
-        (status = parallel_choice_place(config, trainer->description, trainer->comm, &trainer->parallel, error)) !=
-            WEFT_OK)
+    if ((status = choose_mesh(trainer, error)) != WEFT_OK)
+        return status;
+    /* Only now, so that a run that cannot be leaves no directory. */
+    if (trainer->rank == 0 && config->checkpoint_dir &&
+        (status = checkpoint_claim(config->checkpoint_dir, &trainer->claim, error)) != WEFT_OK)
         return status;
     if (config->profile && ((status = profile_describe(config->profile, trainer->description, error)) != WEFT_OK ||
                             (status = profile_measure(config->profile, &trainer->device, error)) != WEFT_OK ||
@@ -127,20 +133,11 @@ static weft_status trainer_open_prepare(struct trainer *trainer, struct error *e
     return status;
 }
 
-static struct model_options trainer_model_options(const struct train_config *config)
-{
-    return (struct model_options){.batch = (size_t)config->micro_batch,
-                                  .sequence = (size_t)config->sequence,
-                                  .recompute = config->recompute,
-                                  .label_smoothing = config->label_smoothing,
-                                  .dropout = config->dropout};
-}
-
 /* Where layers are divided among ranks, measure on rank 0 what each costs. Collective. */
 static weft_status agree_on_costs(struct trainer *trainer, bool *speaks, struct error *error)
 {
     const size_t layers = trainer->description->layer_count;
-    const struct model_options options = trainer_model_options(&trainer->config);
+    const struct model_options options = parallel_choice_executor(&trainer->config, &trainer->parallel).model;
     weft_status status = WEFT_OK;
     if (trainer->parallel.mesh.extent[MESH_PIPELINE] == 1)
         return WEFT_OK;
@@ -149,6 +146,7 @@ static weft_status agree_on_costs(struct trainer *trainer, bool *speaks, struct 
         status = error_memory(error, layers * sizeof *trainer->costs, "the costs of layers");
     else if (trainer->rank == 0)
         status = costs_measure(trainer->description, trainer->device, &options, trainer->costs, error);
+    trainer->parallel.costs = trainer->costs;
     status = trainer_agree(trainer, status, speaks, error);
     if (status == WEFT_OK && (status = weft_broadcast(trainer->costs, layers, WEFT_F64, 0, trainer->comm)) != WEFT_OK)
         error_set(error, status, "%s", weft_message(trainer->context));
@@ -159,27 +157,12 @@ static weft_status agree_on_costs(struct trainer *trainer, bool *speaks, struct 
 static weft_status open_executor(struct trainer *trainer, bool *speaks, struct error *error)
 {
     const struct train_config *config = &trainer->config;
-    const struct parallel_choice *parallel = &trainer->parallel;
-    const struct executor_config options = {
-        .context = trainer->context,
-        .comm = trainer->comm,
-        .device = trainer->device,
-        .sums = trainer->sums,
-        .description = trainer->description,
-        .model = trainer_model_options(config),
-        .optimizer = config->optimizer,
-        .clip = config->clip,
-        .mesh = parallel->mesh,
-        .placement = parallel->placement,
-        .schedule = parallel->schedule,
-        .stages = parallel->stages,
-        .costs = trainer->costs,
-        .zero = parallel->zero,
-        .central = parallel->central,
-        .micro_batches = parallel->micro_batches,
-        .gradients = config->gradients,
-        .bucket_bytes = config->bucket_bytes,
-    };
+    struct executor_config options = parallel_choice_executor(config, &trainer->parallel);
+    options.context = trainer->context;
+    options.comm = trainer->comm;
+    options.device = trainer->device;
+    options.sums = trainer->sums;
+    options.description = trainer->description;
     weft_status status = executor_open(&options, &trainer->executor, speaks, error);
     trainer->agreed = status != WEFT_OK;
     if (status == WEFT_OK && config->profile)

@@ -3,9 +3,7 @@
 #ifndef WEFT_TRAINING_PARALLEL_EXECUTE_INTERNAL_STAGES_H
 #define WEFT_TRAINING_PARALLEL_EXECUTE_INTERNAL_STAGES_H
 
-#include "base/error.h"
-
-#include <stdint.h>
+#include "training/parallel/execute/executor.h"
 
 /**
  * Cut `units` with the given costs into `stages` runs, none of them empty, so that the largest sum is as small as
@@ -16,5 +14,15 @@
  */
 weft_status stages_balance(const double *costs, uint32_t units, uint32_t stages, uint32_t *first_unit,
                            struct error *error);
+
+/**
+ * Cut the network of an executor into stages: costs[0 .. layer_count) receives the measured costs of its layers, or
+ * estimates, and first_unit as above. Errors: as above.
+ */
+weft_status stages_cut(const struct executor_config *config, uint32_t stages, double *costs, uint32_t *first_unit,
+                       struct error *error);
+
+/** What a step of such an executor has to do; `first_unit` is borrowed. */
+struct step_shape stages_shape(const struct executor_config *config, uint32_t stages, const uint32_t *first_unit);
 
 #endif

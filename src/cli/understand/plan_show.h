@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** The subcommand of `weft plan` that shows how a run would be spread over its ranks. */
+#ifndef WEFT_CLI_UNDERSTAND_PLAN_SHOW_H
+#define WEFT_CLI_UNDERSTAND_PLAN_SHOW_H
+
+#include "cli/frame/command.h"
+
+extern const struct command command_plan_show;
+
+#endif
