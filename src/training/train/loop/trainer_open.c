@@ -152,6 +152,7 @@ static weft_status open_executor(struct trainer *trainer, bool *speaks, struct e
         .micro_batches = parallel->micro_batches,
         .gradients = config->gradients,
         .bucket_bytes = config->bucket_bytes,
+        .pace = config->pace,
     };
     weft_status status = executor_open(&options, &trainer->executor, speaks, error);
     trainer->agreed = status != WEFT_OK;
