@@ -15,8 +15,8 @@ static const char *const failures[] = {"stop", "continue", NULL};
 static struct {
     struct train_config config;
     int64_t layers, heads, kv_heads, width, hidden, window, context, vocabulary;
-    const char *schedule, *scaling, *rate_shape, *optimizer, *trace, *precision, *kernels, *gradients, *recompute,
-        *failure, *from;
+    struct training_mesh mesh;
+    const char *scaling, *rate_shape, *optimizer, *trace, *precision, *kernels, *recompute, *failure, *from;
     struct cli_list rates;
     double grace;
     bool quiet, fresh;
@@ -105,22 +105,9 @@ static const struct cli_option options[] = {
     CLI_CHOICE("kernels", 0, "SET", &chosen.kernels, "common", kernel_rule_names,
                "instruction set that all ranks compute with; same: refuse ranks whose processors differ",
                .default_text = "common, the highest that all can use", .advanced = true),
-    CLI_TEXT("mesh", 0, "AXES", &chosen.config.mesh, NULL,
-             "axes and their ranks ('data=2,pipeline=2'); one may be 'auto'", .default_text = "all ranks are data"),
-    INTEGER("zero", 0, "STAGE", config.zero, "0", 0, 3,
-            "divide among the ranks of the data axis: 1: the optimizer's state; 2: and gradients; 3: and weights "
-            "(ZeRO)"),
-    CLI_CHOICE("pipeline-schedule", 0, "NAME", &chosen.schedule, "1f1b", step_pipeline_names,
-               "order in which a pipeline computes", .advanced = true),
-    INTEGER("stages-per-rank", 0, "N", config.stages, "0", 0, 64, "pipeline stages on each rank",
-            .default_text = "2 with interleaved, otherwise 1", .advanced = true),
-    CLI_TEXT("placement", 0, "AXES", &chosen.config.placement, NULL,
-             "axes from the closest neighbors to the farthest ('tensor,data,pipeline')",
-             .default_text = "the fewest bytes between nodes", .advanced = true),
+    TRAINING_MESH_OPTIONS(chosen.mesh),
     CLI_BYTES("bucket", 0, "BYTES", &chosen.config.bucket_bytes, "1M", "bytes of gradients fused into one all-reduce",
               .advanced = true),
-    CLI_CHOICE("gradients", 0, "TYPE", &chosen.gradients, "f32", training_precisions,
-               "type in which gradients are summed; bf16 rounds every sum and sends half the bytes", .advanced = true),
     CLI_CHOICE("recompute", 0, "WHAT", &chosen.recompute, "nothing", training_recomputes,
                "what the backward pass computes again instead of keeping: less memory, more time", .advanced = true),
 
@@ -199,9 +186,8 @@ static weft_status train_resolve(struct error *error)
     config->optimizer.kind = (enum optimizer_kind)cli_choice_index(chosen.optimizer, optimizer_names);
     config->mixed = training_is_mixed(chosen.precision);
     config->kernels = cli_choice_index(chosen.kernels, kernel_rule_names);
-    config->gradients = training_is_mixed(chosen.gradients) ? WEFT_BF16 : WEFT_F32;
     config->recompute = (enum model_recompute)cli_choice_index(chosen.recompute, training_recomputes);
-    config->schedule = (enum step_pipeline)cli_choice_index(chosen.schedule, step_pipeline_names);
+    training_mesh_apply(&chosen.mesh, config);
     config->checkpoint_go_on = strcmp(chosen.failure, "continue") == 0;
     config->warnings = stderr;
     const char *collected = getenv("WEFT_METRICS");

@@ -16,16 +16,51 @@ extern const char *const training_recomputes[];
 /** Whether `precision` asks for train_config.mixed. */
 bool training_is_mixed(const char *precision);
 
+/** How steps are spread over ranks: values of TRAINING_MESH_OPTIONS. */
+struct training_mesh {
+    const char *axes, *placement; /**< NULL: the default */
+    const char *schedule;         /**< of step_pipeline_names; NULL: 1F1B */
+    const char *gradients;        /**< of training_precisions; NULL: f32 */
+    int64_t zero, stages;
+};
+
+/** Options that spread steps over ranks, into a static struct training_mesh. */
+#define TRAINING_MESH_OPTIONS(chosen_mesh)                                                                             \
+    CLI_TEXT("mesh", 0, "AXES", &(chosen_mesh).axes, NULL,                                                             \
+             "axes and their ranks ('data=2,pipeline=2'); one may be 'auto'", .default_text = "all ranks are data"),   \
+        CLI_INTEGER("zero", 0, "STAGE", &(chosen_mesh).zero, "0", 0, 3,                                                \
+                    "divide among the ranks of the data axis: 1: the optimizer's state; 2: and gradients; 3: and "     \
+                    "weights (ZeRO)"),                                                                                 \
+        CLI_CHOICE("pipeline-schedule", 0, "NAME", &(chosen_mesh).schedule, "1f1b", step_pipeline_names,               \
+                   "order in which a pipeline computes", .advanced = true),                                            \
+        CLI_INTEGER("stages-per-rank", 0, "N", &(chosen_mesh).stages, "0", 0, 64, "pipeline stages on each rank",      \
+                    .default_text = "2 with interleaved, otherwise 1", .advanced = true),                              \
+        CLI_TEXT("placement", 0, "AXES", &(chosen_mesh).placement, NULL,                                               \
+                 "axes from the closest neighbors to the farthest ('tensor,data,pipeline')",                           \
+                 .default_text = "the fewest bytes between nodes", .advanced = true),                                  \
+        CLI_CHOICE("gradients", 0, "TYPE", &(chosen_mesh).gradients, "f32", training_precisions,                       \
+                   "type in which gradients are summed; bf16 rounds every sum and sends half the bytes",               \
+                   .advanced = true)
+
+/** Put the values of such options into a configuration. */
+void training_mesh_apply(const struct training_mesh *mesh, struct train_config *config);
+
 /** Training steps on random tokens, to be measured. */
 struct training_measure {
     const char *model;
     const char *precision; /**< of training_precisions */
     int64_t warm, steps;   /**< that are not measured, and that are */
-    int64_t batch, sequence, threads, zero;
-    int64_t micro_batch;   /**< 0: a rank's share of the batch */
+    int64_t batch, sequence, threads;
+    int64_t micro_batch; /**< 0: the batch divided by the ranks of the data axis */
+    struct training_mesh mesh;
     uint64_t bucket_bytes; /**< 0: 4 MiB */
     double dropout;
     const char *recompute; /**< of training_recomputes; NULL: nothing */
+
+    /** Called on all ranks before the trainer is opened, with the configuration of the steps, which it may change; NULL:
+     * not called. *speaks as in training/parallel/agreement.h. */
+    weft_status (*prepare)(void *observer, struct train_config *config, weft_context *context, bool *speaks,
+                           struct error *error);
 
     /** Set by the command: see struct train_config. */
     struct profile *profile;
