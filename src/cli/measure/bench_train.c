@@ -1,51 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft bench train`: how long whole training steps take, and what share of the processor's arithmetic that is. */
+/* `weft bench train`: how long whole training steps take on a mesh of ranks, and why. */
 #include "cli/measure/bench_train.h"
 
-#include "cli/measure/bench_timing.h"
+#include "base/format/json_put.h"
+#include "cli/measure/bench_pace.h"
+#include "cli/measure/bench_steps.h"
 #include "cli/train/training.h"
 #include "training/train/loop/trainer.h"
 
-#include "base/format/json_put.h"
-#include "training/model/file/model_file.h"
-
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 
 static struct {
     struct training_measure measure;
+    double paced;
     bool json;
 } chosen;
 
 static const struct cli_option options[] = {
     TRAINING_MEASURE_OPTIONS(chosen.measure),
+    TRAINING_MESH_OPTIONS(chosen.measure.mesh),
+    CLI_CHOICE("recompute", 0, "WHAT", &chosen.measure.recompute, "nothing", training_recomputes,
+               "what the backward pass computes again instead of keeping", .advanced = true),
     CLI_INTEGER("steps", 's', "N", &chosen.measure.steps, "10", 1, 1e6, "measured steps"),
     CLI_INTEGER("warm", 0, "N", &chosen.measure.warm, "3", 0, 1e6, "warm-up steps before them"),
     CLI_NUMBER("dropout", 0, "X", &chosen.measure.dropout, "0", 0, 0.99, "dropout, as in weft train",
                .default_text = "none"),
-    CLI_INTEGER("zero", 0, "N", &chosen.measure.zero, "0", 0, 1,
-                "1: divide the optimizer's state among the ranks (ZeRO-1)"),
     CLI_BYTES("bucket", 0, "BYTES", &chosen.measure.bucket_bytes, "4M", "gradient bytes fused into one all-reduce"),
+    CLI_NUMBER("paced", 0, "X", &chosen.paced, "0", 0, 1000,
+               "passes of layers sleep X times as long as rank 0 alone computes them, instead of computing: to time "
+               "schedules on more ranks than processors",
+               .default_text = "compute", .advanced = true),
     CLI_FLAG("json", 0, &chosen.json, "print a line of JSON"),
 };
 
-struct bench_train_times {
-    double *seconds; /* of the measured steps */
-    size_t warm, count, room;
+/* What the steps are measured with. */
+struct bench_train {
+    struct bench_steps *steps;
+    struct bench_pace *pace; /* NULL: none */
 };
 
-static void bench_train_note_step(void *observer, const struct report_step *step)
-{
-    struct bench_train_times *times = observer;
-    if (step->step > times->warm && times->count < times->room)
-        times->seconds[times->count++] = step->seconds;
-}
-
 struct figures {
+    struct bench_steps_figures steps;
     int ranks;
-    double step_seconds;
+    struct mesh mesh;
+    const struct step_shape *shape;
+    int64_t micro_batch;
     double tokens_per_second;
     double utilisation;                                 /* of all ranks' peak */
     double peak_flops;                                  /* of all ranks together */
@@ -55,77 +55,128 @@ struct figures {
 
 static weft_status bench_train_print_json(FILE *output, const struct figures *figures, struct error *error)
 {
-    return JSON_PRINT(output, error, "model", chosen.measure.model, "ranks", figures->ranks, "threads",
-                      chosen.measure.threads, "precision", chosen.measure.precision, "zero", chosen.measure.zero,
-                      "batch", chosen.measure.batch, "sequence", chosen.measure.sequence, "steps", chosen.measure.steps,
-                      "step_ms", figures->step_seconds * 1e3, "tokens_per_s", figures->tokens_per_second,
+    const struct training_measure *measure = &chosen.measure;
+    char mesh[MESH_TEXT_BYTES];
+    return JSON_PRINT(output, error, "model", measure->model, "ranks", figures->ranks, "mesh",
+                      mesh_print(&figures->mesh, mesh), "pipeline_schedule", step_pipeline_name(figures->shape->order),
+                      "stages", (int64_t)figures->shape->stages, "zero", (int64_t)figures->shape->zero, "threads",
+                      measure->threads, "precision", measure->precision, "gradients", measure->mesh.gradients, "batch",
+                      measure->batch, "micro_batch", figures->micro_batch, "sequence", measure->sequence, "steps",
+                      measure->steps, "paced", chosen.paced, "step_ms", figures->steps.seconds * 1e3, "tokens_per_s",
+                      figures->tokens_per_second, "exposed_communication_ms", figures->steps.wait_seconds * 1e3,
+                      "predicted_exposed_communication_ms", figures->steps.predicted_wait_seconds * 1e3, "bubble_share",
+                      figures->steps.bubble, "predicted_bubble_share", figures->steps.predicted_bubble,
                       "model_flops_utilisation", figures->utilisation, "peak_flops", figures->peak_flops,
-                      "peak_memory_bytes", figures->peak_memory_bytes, "predicted_memory_bytes",
-                      figures->predicted_memory_bytes, "kernels", figures->kernels);
+                      "peak_memory_bytes", json_known(chosen.paced == 0, (int64_t)figures->peak_memory_bytes),
+                      "predicted_memory_bytes", figures->predicted_memory_bytes, "kernels", figures->kernels);
+}
+
+static void print_mesh(FILE *output, const struct figures *figures)
+{
+    char mesh[MESH_TEXT_BYTES];
+    if (figures->ranks > 1)
+        fprintf(output, ", %s", mesh_print(&figures->mesh, mesh));
+    if (figures->shape->pipeline > 1)
+        fprintf(output, " (%s, %u stages)", step_pipeline_name(figures->shape->order), figures->shape->stages);
+    if (figures->shape->zero)
+        fprintf(output, ", ZeRO-%u", figures->shape->zero);
 }
 
 static weft_status print_figures(FILE *output, const struct figures *figures, struct error *error)
 {
+    const struct training_measure *measure = &chosen.measure;
+    const struct bench_steps_figures *steps = &figures->steps;
     if (chosen.json)
         return bench_train_print_json(output, figures, error);
-    fprintf(output,
-            "%s, %d rank%s of %" PRId64 " thread%s (%s), %s, batches of %" PRId64 " x %" PRId64
-            " tokens, median of %" PRId64 " steps:\n"
-            "  %.1f ms a step, %.0f tokens/s, %.1f%% of the %.0f GFLOP/s that multiply-adds reach; at most %.0f MiB "
-            "of memory a rank (%.0f predicted)\n",
-            chosen.measure.model, figures->ranks, figures->ranks == 1 ? "" : "s", chosen.measure.threads,
-            chosen.measure.threads == 1 ? "" : "s", figures->kernels, chosen.measure.precision, chosen.measure.batch,
-            chosen.measure.sequence, chosen.measure.steps, figures->step_seconds * 1e3, figures->tokens_per_second,
-            figures->utilisation * 100, figures->peak_flops * 1e-9, (double)figures->peak_memory_bytes / 1048576.0,
-            (double)figures->predicted_memory_bytes / 1048576.0);
+    fprintf(output, "%s, %d rank%s of %" PRId64 " thread%s (%s)", measure->model, figures->ranks,
+            figures->ranks == 1 ? "" : "s", measure->threads, measure->threads == 1 ? "" : "s", figures->kernels);
+    print_mesh(output, figures);
+    fprintf(output, ", %s, batches of %" PRId64 " x %" PRId64 " tokens%s, median of %" PRId64 " steps:\n",
+            measure->precision, measure->batch, measure->sequence, chosen.paced > 0 ? ", passes asleep" : "",
+            measure->steps);
+    fprintf(output, "  %.1f ms a step, %.0f tokens/s", steps->seconds * 1e3, figures->tokens_per_second);
+    if (chosen.paced == 0)
+        fprintf(output,
+                ", %.1f%% of the %.0f GFLOP/s that multiply-adds reach; at most %.0f MiB of memory a rank (%.0f "
+                "predicted)",
+                figures->utilisation * 100, figures->peak_flops * 1e-9, (double)figures->peak_memory_bytes / 1048576.0,
+                (double)figures->predicted_memory_bytes / 1048576.0);
+    if (figures->ranks > 1)
+        fprintf(output,
+                "\n  a rank waits for others for %.1f ms (%.1f if messages took no time); bubble %.1f%% (%.1f%%)",
+                steps->wait_seconds * 1e3, steps->predicted_wait_seconds * 1e3, steps->bubble * 100,
+                steps->predicted_bubble * 100);
+    fputc('\n', output);
     return WEFT_OK;
 }
 
-/* Figures of this rank become those of all: the slowest step, the sum of the peaks, the most memory. */
+/* Figures of this rank become those of all: the sum of the peaks, the most memory. */
 static weft_status gather_figures(weft_context *context, struct figures *figures, struct error *error)
 {
-    double most[] = {figures->step_seconds, (double)figures->peak_memory_bytes,
-                     (double)figures->predicted_memory_bytes};
-    weft_status status = weft_allreduce(most, most, 3, WEFT_F64, WEFT_MAX, weft_world(context));
+    double most[] = {(double)figures->peak_memory_bytes, (double)figures->predicted_memory_bytes};
+    weft_status status = weft_allreduce(most, most, 2, WEFT_F64, WEFT_MAX, weft_world(context));
     if (status == WEFT_OK)
         status = weft_allreduce(&figures->peak_flops, &figures->peak_flops, 1, WEFT_F64, WEFT_SUM, weft_world(context));
-    figures->step_seconds = most[0];
-    figures->peak_memory_bytes = (uint64_t)most[1];
-    figures->predicted_memory_bytes = (uint64_t)most[2];
+    figures->peak_memory_bytes = (uint64_t)most[0];
+    figures->predicted_memory_bytes = (uint64_t)most[1];
     return command_check(context, status, error);
 }
 
 static weft_status bench_train_report(struct trainer *trainer, const struct train_config *config, weft_context *context,
                                       double peak, FILE *output, struct error *error)
 {
-    const struct bench_train_times *times = config->observer;
+    struct bench_train *bench = config->observer;
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     struct figures figures = {.ranks = weft_comm_size(weft_world(context)),
+                              .shape = executor_shape(trainer_executor(trainer)),
+                              .micro_batch = config->micro_batch,
                               .kernels = trainer_device(trainer)->kernels,
                               .peak_flops = peak,
-                              .step_seconds = bench_median(times->seconds, times->count),
                               .peak_memory_bytes = (uint64_t)usage.ru_maxrss * 1024,
                               .predicted_memory_bytes = trainer_predicted_memory(trainer)};
-    weft_status status = gather_figures(context, &figures, error);
-    figures.tokens_per_second = (double)(config->batch * config->sequence) / figures.step_seconds;
-    figures.utilisation = trainer_step_flops(trainer) / figures.step_seconds / figures.peak_flops;
+    weft_status status = mesh_parse(config->mesh, (uint32_t)figures.ranks, &figures.mesh, error);
+    if (status == WEFT_OK)
+        status = bench_steps_gather(bench->steps, trainer, context, &figures.steps, error);
+    if (status == WEFT_OK)
+        status = gather_figures(context, &figures, error);
+    figures.tokens_per_second = (double)(config->batch * config->sequence) / figures.steps.seconds;
+    figures.utilisation = trainer_step_flops(trainer) / figures.steps.seconds / figures.peak_flops;
     if (status == WEFT_OK && weft_comm_rank(weft_world(context)) == 0)
         status = print_figures(output, &figures, error);
     return status;
 }
 
+static void bench_train_note_step(void *observer, const struct report_step *step)
+{
+    bench_steps_note(((struct bench_train *)observer)->steps, step);
+}
+
+static weft_status bench_train_prepare(void *observer, struct train_config *config, weft_context *context, bool *speaks,
+                                       struct error *error)
+{
+    struct bench_train *bench = observer;
+    if (chosen.paced == 0)
+        return WEFT_OK;
+    weft_status status = bench_pace_open(config, chosen.paced, context, &bench->pace, speaks, error);
+    if (status == WEFT_OK)
+        config->pace = bench_pace_hook(bench->pace);
+    return status;
+}
+
 static weft_status bench_train_run(struct command_call *call, struct error *error)
 {
-    struct bench_train_times times = {.seconds = calloc((size_t)chosen.measure.steps, sizeof *times.seconds),
-                                      .warm = (size_t)chosen.measure.warm,
-                                      .room = (size_t)chosen.measure.steps};
-    if (!times.seconds)
-        return error_memory(error, times.room * sizeof *times.seconds, "a list of times");
+    struct bench_train bench = {0};
+    weft_status status =
+        bench_steps_open((size_t)chosen.measure.warm, (size_t)chosen.measure.steps, &bench.steps, error);
+    if (status != WEFT_OK)
+        return status;
+    chosen.measure.prepare = bench_train_prepare;
     chosen.measure.observe = bench_train_note_step;
-    chosen.measure.observer = &times;
-    weft_status status = training_measure_run(call, &chosen.measure, bench_train_report, error);
-    free(times.seconds);
+    chosen.measure.observer = &bench;
+    status = training_measure_run(call, &chosen.measure, bench_train_report, error);
+    bench_pace_close(bench.pace);
+    bench_steps_close(bench.steps);
     return status;
 }
 

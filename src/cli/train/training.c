@@ -3,6 +3,7 @@
 
 #include "base/file/address_space.h"
 #include "training/model/file/model_file.h"
+#include "training/parallel/mesh/mesh.h"
 
 #include <inttypes.h>
 #include <malloc.h>
@@ -30,6 +31,23 @@ void training_mesh_apply(const struct training_mesh *mesh, struct train_config *
     config->gradients = mesh->gradients && training_is_mixed(mesh->gradients) ? WEFT_BF16 : WEFT_F32;
 }
 
+/* The largest micro-batch that gives each rank of the data axis one. */
+static weft_status choose_micro_batch(const struct training_measure *measure, uint32_t ranks, int64_t *micro_batch,
+                                      struct error *error)
+{
+    struct mesh mesh;
+    weft_status status = mesh_parse(measure->mesh.axes, ranks, &mesh, error);
+    if (status != WEFT_OK)
+        return status;
+    *micro_batch = measure->batch / mesh.extent[MESH_DATA];
+    if (measure->batch % mesh.extent[MESH_DATA])
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--batch %" PRId64 " cannot be divided among %u ranks of the data axis; choose a multiple, or "
+                         "give --micro-batch",
+                         measure->batch, mesh.extent[MESH_DATA]);
+    return WEFT_OK;
+}
+
 static weft_status training_measure_config(const struct training_measure *measure, int ranks,
                                            struct train_config *config, struct error *error)
 {
@@ -38,7 +56,7 @@ static weft_status training_measure_config(const struct training_measure *measur
         .data = "random",
         .steps = measure->warm + measure->steps,
         .batch = measure->batch,
-        .micro_batch = measure->micro_batch ? measure->micro_batch : measure->batch / ranks,
+        .micro_batch = measure->micro_batch,
         .sequence = measure->sequence,
         .seed = 1,
         .rate = 1e-4,
@@ -51,11 +69,9 @@ static weft_status training_measure_config(const struct training_measure *measur
                       .trust = 1e-3,
                       .weight_decay = 0.1},
         .clip = 1,
-        .zero = measure->zero,
         .bucket_bytes = measure->bucket_bytes ? measure->bucket_bytes : 4u << 20,
         .threads = measure->threads,
         .mixed = training_is_mixed(measure->precision),
-        .gradients = WEFT_F32,
         .dropout = measure->dropout,
         .recompute =
             (enum model_recompute)(measure->recompute ? cli_choice_index(measure->recompute, training_recomputes) : 0),
@@ -63,10 +79,11 @@ static weft_status training_measure_config(const struct training_measure *measur
         .observe = measure->observe,
         .observer = measure->observer,
     };
-    if (measure->batch % ranks)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "--batch %" PRId64 " cannot be divided among %d ranks",
-                         measure->batch, ranks);
-    return model_shape_load(measure->model, &config->shape, error);
+    training_mesh_apply(&measure->mesh, config);
+    weft_status status = WEFT_OK;
+    if (!measure->micro_batch)
+        status = choose_micro_batch(measure, (uint32_t)ranks, &config->micro_batch, error);
+    return status == WEFT_OK ? model_shape_load(measure->model, &config->shape, error) : status;
 }
 
 static weft_status training_measure_steps(const struct train_config *config, weft_context *context,
@@ -96,7 +113,11 @@ weft_status training_measure_run(struct command_call *call, const struct trainin
     weft_status status = command_check(NULL, weft_init(NULL, &context), error);
     if (status != WEFT_OK)
         return status;
-    status = training_measure_config(measure, weft_comm_size(weft_world(context)), &config, error);
+    weft_comm *world = weft_world(context);
+    status = agreement_reach(context, world, training_measure_config(measure, weft_comm_size(world), &config, error),
+                             error, &speaks);
+    if (status == WEFT_OK && measure->prepare)
+        status = measure->prepare(measure->observer, &config, context, &speaks, error);
     if (status == WEFT_OK)
         status = training_measure_steps(&config, context, report, call->output, &speaks, error);
     return training_leave(call, context, status, speaks, error);

@@ -50,11 +50,17 @@ struct training_measure {
     const char *model;
     const char *precision; /**< of training_precisions */
     int64_t warm, steps;   /**< that are not measured, and that are */
-    int64_t batch, sequence, threads, zero;
-    int64_t micro_batch;   /**< 0: a rank's share of the batch */
+    int64_t batch, sequence, threads;
+    int64_t micro_batch; /**< 0: the batch divided by the ranks of the data axis */
+    struct training_mesh mesh;
     uint64_t bucket_bytes; /**< 0: 4 MiB */
     double dropout;
     const char *recompute; /**< of training_recomputes; NULL: nothing */
+
+    /** Called on all ranks before the trainer is opened, with the configuration of the steps, which it may change; NULL:
+     * not called. *speaks as in training/parallel/agreement.h. */
+    weft_status (*prepare)(void *observer, struct train_config *config, weft_context *context, bool *speaks,
+                           struct error *error);
 
     /** Set by the command: see struct train_config. */
     struct profile *profile;

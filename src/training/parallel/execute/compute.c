@@ -14,7 +14,7 @@ static bool is_first_unit(const struct executor_list *list, const struct step_op
 
 static bool is_last_unit(const struct executor_list *list, const struct step_operation *operation)
 {
-    return operation->unit + 1 == list->shape.first_unit[list->shape.stages];
+    return operation->unit + 1 == executor_list_units(list);
 }
 
 /* Weights and gradients of a unit, as far as they are in buffers that change from pass to pass. */
@@ -61,6 +61,15 @@ static bool begin_pass(struct executor *executor, const struct executor_task *ta
     return operation->micro_batch < task->count;
 }
 
+/* Whether something stands in for the pass. */
+static bool stand_in(const struct executor *executor, const struct step_operation *operation)
+{
+    const struct executor_pace *pace = executor->config.pace;
+    if (pace)
+        pace->pass(pace->context, operation->kind, operation->unit);
+    return pace;
+}
+
 /* Begin a micro-batch on a stage. Only the ends of the network need its tokens; all need its number, for dropout. */
 static weft_status load(struct executor *executor, const struct executor_task *task,
                         const struct step_operation *operation, struct error *error)
@@ -84,7 +93,7 @@ weft_status executor_forward(struct executor *executor, struct executor_task *ta
     if (!begin_pass(executor, task, operation))
         return WEFT_OK;
     weft_status status = is_first_unit(list, operation) ? load(executor, task, operation, error) : WEFT_OK;
-    if (status != WEFT_OK)
+    if (status != WEFT_OK || stand_in(executor, operation))
         return status;
     struct layer_call call = call_of(executor, list, operation, STEP_NONE);
     if (operation->buffer != STEP_NONE)
@@ -100,7 +109,7 @@ weft_status executor_backward_input(struct executor *executor, struct executor_t
                                     uint32_t number, struct error *error)
 {
     const struct step_operation *operation = compute_operation(list, number);
-    if (!begin_pass(executor, task, operation))
+    if (!begin_pass(executor, task, operation) || stand_in(executor, operation))
         return WEFT_OK;
     const struct layer_call call = call_of(executor, list, operation, STEP_NONE);
     model_layer_backward_input(executor->model, &call,
@@ -116,7 +125,8 @@ weft_status executor_backward_weights(struct executor *executor, struct executor
         return WEFT_OK;
     const struct layer_call call = call_of(executor, list, operation, operation->buffer);
     const uint32_t unit = operation->unit;
-    model_layer_backward_weights(executor->model, &call);
+    if (!stand_in(executor, operation))
+        model_layer_backward_weights(executor->model, &call);
     weft_status status = executor->config.device->finish(executor->config.device, error);
     const size_t own = model_layer_group(executor->description, unit);
     if (status != WEFT_OK || executor_reduces_each(executor))

@@ -31,6 +31,16 @@
 
 #include <stdatomic.h>
 
+/**
+ * Stands in for the passes of layers, to time schedules on more ranks than there are processors: it takes their time and
+ * computes nothing. All else is real: messages, sums, the optimizer. Losses are 0, and weights are of no use afterwards.
+ */
+struct executor_pace {
+    /** A pass of a unit. Passes of one rank come one after the other. */
+    void (*pass)(void *context, enum step_operation_kind kind, uint32_t unit);
+    void *context;
+};
+
 struct executor_config {
     weft_context *context;
     weft_comm *comm;       /**< its ranks are those of the mesh; borrowed */
@@ -54,6 +64,7 @@ struct executor_config {
     uint32_t micro_batches; /**< in a global batch, over all ranks; at least one for each rank of the data axis */
     weft_type gradients; /**< WEFT_F32, or WEFT_BF16: rounded at every leaf and sum of the tree, half the bytes move */
     size_t bucket_bytes; /**< gradients that are reduced together */
+    const struct executor_pace *pace; /**< NULL: compute; borrowed */
 };
 
 struct executor;
@@ -87,6 +98,8 @@ struct executor_result {
     bool stop;            /**< some rank wants to stop */
     bool diverged;        /**< loss or norm is not finite, and the step was not taken */
     double wait_seconds;  /**< time that this rank has waited for others */
+    double pass_seconds;  /**< in passes of layers, on this rank */
+    double norm_seconds;  /**< from the beginning of the step until this rank came to the norm */
 };
 
 /**
@@ -123,6 +136,14 @@ float *executor_flat_values(struct executor *executor);
 weft_status executor_state_pieces(struct executor *executor, struct state_pieces *pieces, struct error *error);
 const struct step_schedule *executor_schedule(const struct executor *executor);
 const struct step_shape *executor_shape(const struct executor *executor);
+
+/** Passes of one kind and unit in this rank's last step. */
+struct executor_passes {
+    double seconds; /**< of all of them, with the sum of their gradients over micro-batches */
+    uint32_t count;
+};
+struct executor_passes executor_passes_of(const struct executor *executor, enum step_operation_kind kind,
+                                          uint32_t unit);
 
 /** This rank's micro-batches of a global batch. */
 struct micro_batch_share executor_share_of_batch(const struct executor *executor);

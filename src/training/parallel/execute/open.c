@@ -124,9 +124,13 @@ static weft_status open_list(struct executor *executor, const struct step_shape 
     free(all);
     if (status != WEFT_OK)
         return status;
+    const size_t passes = (size_t)executor_list_units(list) * EXECUTOR_PASS_KINDS;
     list->executions = calloc(list->schedule.count, sizeof *list->executions);
-    return list->executions ? WEFT_OK
-                            : error_memory(error, list->schedule.count * sizeof *list->executions, "a step's state");
+    list->passes = calloc(passes, sizeof *list->passes);
+    return list->executions && list->passes
+               ? WEFT_OK
+               : error_memory(error, list->schedule.count * sizeof *list->executions + passes * sizeof *list->passes,
+                              "a step's state");
 }
 
 /* An evaluation is cut into lists of a few micro-batches, so that it can be stopped. */
@@ -375,6 +379,7 @@ static void close_list(struct executor_list *list)
         weft_wait(&list->executions[i].request);
     step_free(&list->schedule);
     free(list->executions);
+    free(list->passes);
 }
 
 void executor_close(struct executor *executor)
@@ -442,6 +447,11 @@ const struct step_schedule *executor_schedule(const struct executor *executor)
 const struct step_shape *executor_shape(const struct executor *executor)
 {
     return &executor->training.shape;
+}
+
+struct executor_passes executor_passes_of(const struct executor *executor, enum step_operation_kind kind, uint32_t unit)
+{
+    return *executor_list_passes(&executor->training, kind, unit);
 }
 
 struct micro_batch_share executor_share_of_batch(const struct executor *executor)

@@ -57,18 +57,50 @@ static weft_status complete_dependencies(struct executor *executor, struct execu
     return WEFT_OK;
 }
 
+/* A pass of a micro-batch that this rank has. */
+static bool is_own_pass(const struct executor_task *task, const struct step_operation *operation)
+{
+    return step_operation_computes(operation->kind) && operation->micro_batch < task->count;
+}
+
+static weft_status begin_operation(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                                   uint32_t number, struct error *error)
+{
+    const struct step_operation *operation = &list->schedule.operations[number];
+    const uint64_t begin = clock_now();
+    if (operation->kind == OPERATION_NORM)
+        executor->norm_seconds = (double)(begin - executor->began) * 1e-9;
+    const weft_status status = operation_functions[operation->kind].begin(executor, task, list, number, error);
+    if (is_own_pass(task, operation)) {
+        struct executor_passes *passes = executor_list_passes(list, operation->kind, operation->unit);
+        passes->seconds += (double)(clock_now() - begin) * 1e-9;
+        passes->count++;
+    }
+    return status;
+}
+
 static weft_status execute(struct executor *executor, struct executor_task *task, struct executor_list *list,
                            struct error *error)
 {
     memset(list->executions, 0, list->schedule.count * sizeof *list->executions);
+    memset(list->passes, 0, executor_list_units(list) * EXECUTOR_PASS_KINDS * sizeof *list->passes);
     for (uint32_t i = 0; i < list->schedule.count; i++) {
         weft_status status = complete_dependencies(executor, task, list, i, error);
         if (status == WEFT_OK)
-            status = operation_functions[list->schedule.operations[i].kind].begin(executor, task, list, i, error);
+            status = begin_operation(executor, task, list, i, error);
         if (status != WEFT_OK)
             return status;
     }
     return WEFT_OK;
+}
+
+static double seconds_of_passes(const struct executor_list *list)
+{
+    const size_t count = (size_t)executor_list_units(list) * EXECUTOR_PASS_KINDS;
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += list->passes[i].seconds;
+    return sum;
 }
 
 /* ---- a step ---- */
@@ -90,12 +122,15 @@ weft_status executor_step(struct executor *executor, const struct executor_input
     };
     memset(executor->sums, 0, executor->sum_count * sizeof *executor->sums);
     executor->wait_seconds = 0;
+    executor->began = clock_now();
     const weft_status status = execute(executor, &task, &executor->training, error);
     *result = (struct executor_result){.loss = task.loss,
                                        .gradient_norm = task.norm,
                                        .stop = task.stop,
                                        .diverged = task.diverged,
-                                       .wait_seconds = executor->wait_seconds};
+                                       .wait_seconds = executor->wait_seconds,
+                                       .pass_seconds = seconds_of_passes(&executor->training),
+                                       .norm_seconds = executor->norm_seconds};
     return status;
 }
 

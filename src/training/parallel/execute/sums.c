@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients: their sums over the data axis, the tied table's two sums, the norm. */
+#include "base/clock.h"
 #include "training/parallel/execute/internal/executor_parts.h"
 #include "training/tensor/tree.h"
 
@@ -121,6 +122,19 @@ static weft_status step_check_finite(struct executor_task *task, struct error *e
                      norm ? "gradient's norm" : "loss", fabs(norm ? task->norm : task->loss), task->number);
 }
 
+static weft_status add_over_ranks(struct executor *executor, struct error *error)
+{
+    const struct executor_config *config = &executor->config;
+    if (weft_comm_size(config->comm) == 1)
+        return WEFT_OK;
+    const uint64_t begin = clock_now();
+    const weft_status status = library_error(
+        config->context,
+        weft_allreduce(executor->sums, executor->sums, executor->sum_count, WEFT_F64, WEFT_SUM, config->comm), error);
+    executor->wait_seconds += (double)(clock_now() - begin) * 1e-9;
+    return status;
+}
+
 weft_status executor_norm(struct executor *executor, struct executor_task *task, struct executor_list *list,
                           uint32_t number, struct error *error)
 {
@@ -130,11 +144,8 @@ weft_status executor_norm(struct executor *executor, struct executor_task *task,
     add_own_blocks(executor);
     *stop = task->input->stop && *task->input->stop;
     weft_status status = config->sums->finish(config->sums, error);
-    if (status == WEFT_OK && weft_comm_size(config->comm) > 1)
-        status = library_error(
-            config->context,
-            weft_allreduce(executor->sums, executor->sums, executor->sum_count, WEFT_F64, WEFT_SUM, config->comm),
-            error);
+    if (status == WEFT_OK)
+        status = add_over_ranks(executor, error);
     if (status != WEFT_OK)
         return status;
     task->norm = sqrt(tree_sum(executor->sums, blocks)) / config->micro_batches;

@@ -92,6 +92,8 @@ static weft_status trainer_take_step(struct trainer *trainer, bool *stopping, bo
         .gradient_norm = result.gradient_norm,
         .seconds = (double)(clock_now() - begin) * 1e-9,
         .wait_seconds = result.wait_seconds,
+        .pass_seconds = result.pass_seconds,
+        .norm_seconds = result.norm_seconds,
         .data_seconds = (double)(trainer->read_time - read_time) * 1e-9,
     };
     report_step(&trainer->report, &report);
@@ -362,6 +364,11 @@ uint64_t trainer_predicted_memory(const struct trainer *trainer)
 int trainer_stopped_by(const struct trainer *trainer)
 {
     return trainer->stopped_by;
+}
+
+struct executor *trainer_executor(const struct trainer *trainer)
+{
+    return trainer->executor;
 }
 
 struct device *trainer_device(const struct trainer *trainer)

@@ -42,6 +42,9 @@ uint64_t trainer_predicted_memory(const struct trainer *trainer);
 /** The device that this rank computes on; owned by the trainer. */
 struct device *trainer_device(const struct trainer *trainer);
 
+/** The executor of its steps; owned by the trainer (training/parallel/execute/executor.h). */
+struct executor *trainer_executor(const struct trainer *trainer);
+
 /** The network that is trained. */
 const struct model_description *trainer_description(const struct trainer *trainer);
 

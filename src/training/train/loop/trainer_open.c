@@ -163,6 +163,7 @@ static weft_status open_executor(struct trainer *trainer, bool *speaks, struct e
     options.device = trainer->device;
     options.sums = trainer->sums;
     options.description = trainer->description;
+    options.pace = config->pace;
     weft_status status = executor_open(&options, &trainer->executor, speaks, error);
     trainer->agreed = status != WEFT_OK;
     if (status == WEFT_OK && config->profile)

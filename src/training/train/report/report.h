@@ -31,6 +31,8 @@ struct report_step {
     double seconds;       /**< of wall time */
     double wait_seconds;  /**< of these, waiting for communication */
     double data_seconds;  /**< of these, reading the data */
+    double pass_seconds;  /**< of these, in passes of layers; not in reports, nor is the next */
+    double norm_seconds;  /**< from the beginning until this rank came to the gradient's norm */
 };
 
 /** The destinations of reports. Strings are borrowed for the life of the report. */

@@ -13,6 +13,7 @@
 
 #include <weft/train.h>
 
+struct executor_pace;
 struct profile;
 
 struct train_config {
@@ -83,6 +84,8 @@ struct train_config {
     /** Called on every rank after each step; NULL: no callback. */
     void (*observe)(void *observer, const struct report_step *step);
     void *observer;
+    const struct executor_pace
+        *pace;               /**< stands in for the passes (training/parallel/execute/executor.h); NULL: compute */
     struct profile *profile; /**< measures where the time goes (training/train/report/profile.h); NULL: no profile */
 };
 

@@ -16,7 +16,8 @@ struct execution {
 struct executor_list {
     struct step_shape shape;
     struct step_schedule schedule;
-    struct execution *executions; /**< of each operation */
+    struct execution *executions;   /**< of each operation */
+    struct executor_passes *passes; /**< of each unit and kind, of the last execution */
 };
 
 /** What the lists that are executed have in common: a step or a part of an evaluation. */
@@ -67,16 +68,32 @@ struct executor {
 
     double *sums; /**< squares of the gradient's blocks, losses of a global batch, requests to stop */
     size_t sum_count;
-    double *scratch; /**< sums of squares of one tensor, for the optimizer */
-    bool *has_layer; /**< of each layer */
-    double wait_seconds;
-    uint64_t micro_batch; /**< of the pass under way */
+    double *scratch;                   /**< sums of squares of one tensor, for the optimizer */
+    bool *has_layer;                   /**< of each layer */
+    double wait_seconds, norm_seconds; /**< see struct executor_result */
+    uint64_t began;                    /**< clock_now(), of the step */
+    uint64_t micro_batch;              /**< of the pass under way */
 };
 
 /** A tied table's gradient group for its second user, where both users are on this rank: after those of the groups. */
 static inline uint32_t executor_tied_part(const struct executor *executor)
 {
     return (uint32_t)executor->description->group_count;
+}
+
+/** Forward and both backward passes: the first kinds of operations. */
+#define EXECUTOR_PASS_KINDS (OPERATION_BACKWARD_WEIGHTS + 1)
+
+static inline struct executor_passes *executor_list_passes(const struct executor_list *list,
+                                                           enum step_operation_kind kind, uint32_t unit)
+{
+    return &list->passes[unit * EXECUTOR_PASS_KINDS + kind];
+}
+
+/** The number of units of a list's network. */
+static inline uint32_t executor_list_units(const struct executor_list *list)
+{
+    return list->shape.first_unit[list->shape.stages];
 }
 
 /** Whether both users of a tied table are on this rank. */
