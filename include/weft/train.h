@@ -275,9 +275,7 @@ WEFT_API uint64_t weft_training_micro_batch(const weft_training *training);
 /**
  * Declare the gradient of `parameter` complete for the current micro-batch.
  *
- * Weft may sum it from now on, so the program must not touch the array until the micro-batch ends. Returns at once, with
- * one exception: with `zero` 0 or 1, and unless every rank computes the same power of two of micro-batches, two buckets
- * are summed at a time, and a third one that is complete waits for the first.
+ * Weft may sum it from now on, so the program must not touch the array until the micro-batch ends. Returns at once.
  *
  * Errors: WEFT_ERROR_STATE before weft_training_start(), or if it was ready already in this micro-batch;
  * WEFT_ERROR_ARGUMENT for a number that is no parameter.

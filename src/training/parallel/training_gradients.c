@@ -135,21 +135,13 @@ static weft_status start_group(weft_training *training, struct training_group *g
                     : library_error(training->context, WEFT_ERROR_MEMORY, error);
 }
 
-/* Whether a reduction by slices can start without waiting for an earlier one. */
-static bool reduction_has_room(const weft_training *training)
-{
-    const struct training_reduction *oldest = &training->reductions[0];
-    return training->reduction_count < GRADIENT_EXCHANGES ||
-           gradient_groups_reduce_done(training->gradients, oldest->group, oldest->round);
-}
-
-/* Start with every complete group that is next in the order. The first failure is reported when the micro-batch ends.
- * Before that nothing waits under ZeRO-2 and 3: other ranks may need this one for a gather. */
+/* Start with every complete group that is next in the order. Before the end of the micro-batch nothing waits: other
+ * ranks may need this one, for a gather or for the program's own messages. The first failure is reported at the end. */
 static void start_complete_groups(weft_training *training, bool waits)
 {
     const uint64_t begin = clock_now();
     while (training->next < training->group_count && training->order[training->next]->waiting == 0 &&
-           (waits || reduction_has_room(training))) {
+           (waits || gradient_groups_can_start(training->gradients))) {
         struct training_group *group = training->order[training->next++];
         if (training->failure.status == WEFT_OK)
             start_group(training, group, &training->failure);

@@ -207,6 +207,7 @@ static void end_reductions(struct gradient_groups *groups)
 {
     for (int i = 0; i < GRADIENT_EXCHANGES; i++)
         weft_wait(&groups->exchanges[i].request);
+    weft_wait(&groups->sharing_request);
     for (uint32_t i = 0; groups->buckets && i < groups->bucket_count; i++)
         weft_wait(&groups->buckets[i].request);
 }

@@ -85,8 +85,8 @@ weft_status gradient_groups_reduce_place(struct gradient_groups *groups, uint32_
 weft_status gradient_groups_reduce_finish(struct gradient_groups *groups, uint32_t group, uint32_t round,
                                           struct error *error);
 
-/** Whether gradient_groups_reduce_finish() would not wait for other ranks. ZeRO-2 and 3. */
-bool gradient_groups_reduce_done(const struct gradient_groups *groups, uint32_t group, uint32_t round);
+/** Whether a reduction could start now without waiting for an earlier one. */
+bool gradient_groups_can_start(const struct gradient_groups *groups);
 
 /** The total of this rank's slice, which may be changed; it is valid until the next step writes gradients. */
 float *gradient_groups_total(struct gradient_groups *groups, uint32_t group, struct group_slice *slice);

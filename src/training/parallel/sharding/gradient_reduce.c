@@ -163,27 +163,43 @@ static void fold_roots(struct gradient_groups *groups, const struct gradient_gro
         gradient_sums_add(groups, arrays + at[stack.depth - 2] * each, arrays + at[stack.depth - 1] * each, each);
 }
 
-/* ZeRO-0: every rank's total of its slice to all ranks. */
-static weft_status share_total(struct gradient_groups *groups, const struct gradient_group *group, struct error *error)
+/* ZeRO-0: wait until this rank has the whole total that is on its way. */
+static weft_status finish_sharing(struct gradient_groups *groups, struct error *error)
+{
+    const struct gradient_group *group = groups->sharing;
+    struct device *device = groups->config.device;
+    if (!group)
+        return WEFT_OK;
+    groups->sharing = NULL;
+    weft_status status = library_error(gradient_context(groups), weft_wait(&groups->sharing_request), error);
+    if (status == WEFT_OK && groups->rounds)
+        device->from_activations(device, group->range.count, groups->shared, groups->flat + group->range.offset);
+    return status;
+}
+
+/* ZeRO-0: every rank's total of its slice to all ranks, one group at a time. */
+static weft_status start_sharing(struct gradient_groups *groups, const struct gradient_group *group,
+                                 struct error *error)
 {
     struct device *device = groups->config.device;
-    float *place = groups->flat + group->range.offset;
     const struct group_slice *own = &group->slices[groups->rank];
     size_t *counts = groups->totals_at, *places = counts + groups->ranks;
+    weft_status status = finish_sharing(groups, error);
+    if (status != WEFT_OK)
+        return status;
     for (uint32_t r = 0; r < groups->ranks; r++) {
         counts[r] = group->slices[r].count;
         places[r] = group->slices[r].first;
     }
-    if (!groups->rounds)
-        return library_error(gradient_context(groups),
-                             weft_allgatherv(place + own->first, place, counts, places, WEFT_F32, groups->comm), error);
-    device->to_activations(device, own->count, place + own->first, groups->shared + own->first);
-    weft_status status = library_error(
-        gradient_context(groups),
-        weft_allgatherv(groups->shared + own->first, groups->shared, counts, places, WEFT_BF16, groups->comm), error);
-    if (status == WEFT_OK)
-        device->from_activations(device, group->range.count, groups->shared, place);
-    return status;
+    float *place = groups->flat + group->range.offset;
+    void *whole = groups->rounds ? (void *)groups->shared : place;
+    if (groups->rounds)
+        device->to_activations(device, own->count, place + own->first, groups->shared + own->first);
+    groups->sharing = group;
+    return library_error(gradient_context(groups),
+                         weft_allgatherv_start((char *)whole + own->first * groups->element, whole, counts, places,
+                                               groups->config.type, groups->comm, &groups->sharing_request),
+                         error);
 }
 
 /* A round's gradients of this rank's slice, in the order of their micro-batches. */
@@ -225,7 +241,7 @@ static weft_status finish_exchange(struct gradient_groups *groups, struct gradie
     group->stack.depth = 0;
     fold_roots(groups, group, arrays);
     device->copy(device, groups->flat + group->range.offset + own->first, arrays, own->count * sizeof(float));
-    return groups->config.zero ? WEFT_OK : share_total(groups, group, error);
+    return groups->config.zero ? WEFT_OK : start_sharing(groups, group, error);
 }
 
 /* ---- both ---- */
@@ -234,18 +250,6 @@ static bool is_reduced(const struct gradient_groups *groups, uint32_t number)
 {
     const struct group_range *range = &groups->groups[number].range;
     return groups->ranks > 1 && range->count > 0 && !range->frozen;
-}
-
-/* The reduction of a group by slices; NULL: it is not under way. */
-static const struct gradient_exchange *find_exchange(const struct gradient_groups *groups, uint32_t group,
-                                                     uint32_t round)
-{
-    for (int i = 0; i < GRADIENT_EXCHANGES; i++) {
-        const struct gradient_exchange *exchange = &groups->exchanges[i];
-        if (exchange->busy && exchange->group == group && exchange->round == round)
-            return exchange;
-    }
-    return NULL;
 }
 
 weft_status gradient_groups_reduce_place(struct gradient_groups *groups, uint32_t number, uint32_t round, float *place,
@@ -270,15 +274,21 @@ weft_status gradient_groups_reduce_finish(struct gradient_groups *groups, uint32
         return WEFT_OK;
     if (groups->whole)
         return finish_all_reduce(groups, number, error);
-    const struct gradient_exchange *found = find_exchange(groups, number, round);
-    if (!found) /* it had to make room for a later one */
-        return WEFT_OK;
-    return finish_exchange(groups, &groups->exchanges[found - groups->exchanges], error);
+    weft_status status = WEFT_OK;
+    for (int i = 0; status == WEFT_OK && i < GRADIENT_EXCHANGES; i++) {
+        struct gradient_exchange *exchange = &groups->exchanges[i];
+        if (exchange->busy && exchange->group == number && exchange->round == round)
+            status = finish_exchange(groups, exchange, error);
+    }
+    return status == WEFT_OK && groups->sharing == &groups->groups[number] ? finish_sharing(groups, error) : status;
 }
 
-bool gradient_groups_reduce_done(const struct gradient_groups *groups, uint32_t number, uint32_t round)
+bool gradient_groups_can_start(const struct gradient_groups *groups)
 {
-    const struct gradient_exchange *exchange = find_exchange(groups, number, round);
-    bool done = true;
-    return !exchange || weft_request_done(exchange->request, &done) != WEFT_OK || done;
+    const struct gradient_exchange *next = &groups->exchanges[groups->next_exchange % GRADIENT_EXCHANGES];
+    bool received = true, shared = true;
+    if (!next->busy)
+        return true;
+    return (weft_request_done(next->request, &received) != WEFT_OK || received) &&
+           (weft_request_done(groups->sharing_request, &shared) != WEFT_OK || shared);
 }

@@ -54,8 +54,10 @@ struct gradient_groups {
 
     struct gradient_exchange exchanges[GRADIENT_EXCHANGES];
     uint32_t next_exchange;
-    uint16_t *shared;  /**< bf16, ZeRO-0: a group's total as it moves to all ranks */
-    size_t *totals_at; /**< counts and places of the slices of a group, for all ranks */
+    const struct gradient_group *sharing; /**< ZeRO-0: its total is on its way to all ranks; NULL: none */
+    weft_request *sharing_request;        /**< of that */
+    uint16_t *shared;                     /**< bf16: it, as it moves */
+    size_t *totals_at;                    /**< counts and places of the slices of a group, for all ranks */
 
     struct gradient_bucket_range *buckets;
     uint32_t bucket_count; /**< of this step */
