@@ -2,6 +2,7 @@
 /* Gradients over the data axis: all-reduces of neighboring groups, or slices sent to their owners. */
 #include "base/library_error.h"
 #include "training/parallel/sharding/internal/gradient_parts.h"
+#include "training/parallel/waiting.h"
 
 #include <string.h>
 
@@ -70,7 +71,7 @@ static weft_status finish_all_reduce(struct gradient_groups *groups, uint32_t nu
     if (groups->is_filling && groups->bucket_of[number] + 1 == groups->bucket_count)
         status = start_all_reduce(groups, error);
     if (status == WEFT_OK)
-        status = library_error(gradient_context(groups), weft_wait(&bucket->request), error);
+        status = waiting_for(gradient_context(groups), &bucket->request, groups->config.waited, error);
     if (status == WEFT_OK && groups->rounds)
         device->from_activations(device, range->count, groups->bf16 + range->offset, groups->flat + range->offset);
     return status;
@@ -174,14 +175,16 @@ static weft_status share_total(struct gradient_groups *groups, const struct grad
         counts[r] = group->slices[r].count;
         places[r] = group->slices[r].first;
     }
-    if (!groups->rounds)
-        return library_error(gradient_context(groups),
-                             weft_allgatherv(place + own->first, place, counts, places, WEFT_F32, groups->comm), error);
-    device->to_activations(device, own->count, place + own->first, groups->shared + own->first);
-    weft_status status = library_error(
+    if (groups->rounds)
+        device->to_activations(device, own->count, place + own->first, groups->shared + own->first);
+    char *whole = groups->rounds ? (char *)groups->shared : (char *)place;
+    const uint64_t begin = clock_now();
+    const weft_status status = library_error(
         gradient_context(groups),
-        weft_allgatherv(groups->shared + own->first, groups->shared, counts, places, WEFT_BF16, groups->comm), error);
-    if (status == WEFT_OK)
+        weft_allgatherv(whole + own->first * groups->element, whole, counts, places, groups->config.type, groups->comm),
+        error);
+    waiting_add(groups->config.waited, begin);
+    if (status == WEFT_OK && groups->rounds)
         device->from_activations(device, group->range.count, groups->shared, place);
     return status;
 }
@@ -210,7 +213,7 @@ static weft_status finish_exchange(struct gradient_groups *groups, struct gradie
     const size_t *received = exchange->counts + 2 * (size_t)groups->ranks;
     float *arrays = groups->rounds ? exchange->received : (float *)exchange->receive;
     size_t count = 0;
-    weft_status status = library_error(gradient_context(groups), weft_wait(&exchange->request), error);
+    weft_status status = waiting_for(gradient_context(groups), &exchange->request, groups->config.waited, error);
     exchange->busy = false;
     if (status != WEFT_OK)
         return status;
