@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients over the data axis: all-reduces of neighboring groups, or slices sent to their owners. */
-#include "base/library_error.h"
+#include "base/waiting.h"
 #include "training/parallel/sharding/internal/gradient_parts.h"
-#include "training/parallel/waiting.h"
 
 #include <string.h>
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "training/parallel/sharding/value_groups.h"
 
-#include "base/library_error.h"
+#include "base/waiting.h"
 #include "training/parallel/sharding/internal/shared_array.h"
-#include "training/parallel/waiting.h"
 
 #include <stdlib.h>
 #include <string.h>

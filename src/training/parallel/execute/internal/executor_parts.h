@@ -3,8 +3,8 @@
 #ifndef WEFT_TRAINING_PARALLEL_EXECUTE_INTERNAL_EXECUTOR_PARTS_H
 #define WEFT_TRAINING_PARALLEL_EXECUTE_INTERNAL_EXECUTOR_PARTS_H
 
+#include "base/waiting.h"
 #include "training/parallel/execute/executor.h"
-#include "training/parallel/waiting.h"
 
 /** An operation of the list under way. */
 struct execution {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** The time that a rank waits for others, added up in a number of the caller's; NULL: not counted. */
-#ifndef WEFT_TRAINING_PARALLEL_WAITING_H
-#define WEFT_TRAINING_PARALLEL_WAITING_H
+#ifndef WEFT_BASE_WAITING_H
+#define WEFT_BASE_WAITING_H
 
 #include "base/clock.h"
 #include "base/library_error.h"
