@@ -19,10 +19,11 @@ struct bench_pace {
     weft_comm *world;
     size_t units;
     double scale;
-    double *seconds; /* of each unit's pass of each kind; rank 0 has one for each step until it has the medians */
-    int64_t late;    /* nanoseconds by which the last pass ended too late */
-    size_t step;     /* that is measured, warm-up included */
-    uint64_t began;  /* of the pass under way */
+    double *seconds;       /* of each unit's pass of each kind; rank 0 has one for each step until it has the medians */
+    int64_t late;          /* nanoseconds by which the last pass ended too late */
+    size_t step;           /* that is measured, warm-up included */
+    uint64_t began;        /* of the pass under way */
+    uint64_t (*now)(void); /* nanoseconds, to measure passes with */
 };
 
 const struct executor_pace *bench_pace_hook(const struct bench_pace *pace)
@@ -66,10 +67,10 @@ static void pace_watch(void *context, const struct model_turn *turn)
                                           : turn->weights                  ? OPERATION_BACKWARD_WEIGHTS
                                                                            : OPERATION_BACKWARD_INPUT;
     if (turn->begins)
-        pace->began = clock_now();
+        pace->began = pace->now();
     else if (pace->step >= PACE_WARM)
         pace->seconds[(turn->layer * PACE_KINDS + kind) * PACE_STEPS + pace->step - PACE_WARM] =
-            (double)(clock_now() - pace->began) * 1e-9;
+            (double)(pace->now() - pace->began) * 1e-9;
 }
 
 /* Ranks that wait hear of every step, or they would complain that rank 0 is late. */
@@ -136,6 +137,8 @@ static weft_status pace_new(const struct train_config *config, double scale, wef
     pace->world = world;
     pace->hook = (struct executor_pace){.pass = pace_pass, .context = pace};
     pace->units = units;
+    /* Processor time is the same under any load, but with several threads it is not the time of the pass. */
+    pace->now = config->threads == 1 ? clock_thread_cpu : clock_now;
     pace->scale = scale;
     *result = pace;
     return WEFT_OK;

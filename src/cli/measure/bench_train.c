@@ -187,9 +187,19 @@ const struct command command_bench_train = {
         "Runs training steps on random tokens: forward, backward, sum over ranks, clipping, AdamW. Prints the "
         "median time of a step, tokens/s, the model's arithmetic as a share of the processor's peak, and the "
         "highest memory use of a rank. Arithmetic per token is 6 operations per weight plus 12 x layers x width x "
-        "sequence for attention; the peak is measured with multiply-adds in registers.",
-    .examples = "weft bench train --model gpt2-124m --batch 4 --sequence 64\n"
-                "weft run -n 2 -- weft bench train --model gpt2-124m --batch 4 --json\n",
+        "sequence for attention; the peak is measured with multiply-adds in registers.\n\n"
+        "With several ranks it also prints how long a rank waits for messages and collectives, and the bubble: the share "
+        "of the ranks' time, until the last one has its gradients, in which they do not compute passes of layers. "
+        "Beside both is what the schedule alone would need, with passes as long as the measured ones and messages that "
+        "take no time.\n\n"
+        "--paced times schedules on more ranks than there are processors. Rank 0 measures the passes of all layers, then "
+        "every rank sleeps for as long instead of computing. Messages, sums of gradients and the optimizer are real; "
+        "losses and weights are not. A rank that sleeps leaves its processor to communication.",
+    .examples =
+        "weft bench train --model gpt2-124m --batch 4 --sequence 64\n"
+        "weft run -n 2 -- weft bench train --model gpt2-124m --batch 4 --json\n"
+        "weft run -n 4 -- weft bench train --model gpt-base --batch 32 --micro-batch 4 --mesh data=2,pipeline=2 "
+        "--paced 1\n",
     COMMAND_OPTIONS(options),
     .run = bench_train_run,
 };

@@ -78,5 +78,5 @@ weft_status executor_receive_gradient(struct executor *executor, struct executor
 weft_status executor_message_complete(struct executor *executor, struct executor_task *task, struct executor_list *list,
                                       uint32_t number, struct error *error)
 {
-    return library_error(executor->config.context, weft_wait(&list->executions[number].request), error);
+    return waiting_for(executor->config.context, &list->executions[number].request, &executor->wait_seconds, error);
 }

@@ -291,7 +291,8 @@ static weft_status open_groups(struct executor *executor, struct error *error)
                                       .activations = mixed,
                                       .second_moments = optimizer_has_second_moments(config->optimizer.kind),
                                       .buffers = executor->training.schedule.gathered,
-                                      .buffer_elements = executor_gathers(executor) ? largest_unit(executor) : 0},
+                                      .buffer_elements = executor_gathers(executor) ? largest_unit(executor) : 0,
+                                      .waited = &executor->wait_seconds},
         &executor->values, error);
     const struct gradient_groups_config gradients = {
         .context = config->context,
@@ -306,6 +307,7 @@ static weft_status open_groups(struct executor *executor, struct error *error)
         .bucket_bytes = config->bucket_bytes,
         .buffers = STEP_MOVING_BUFFERS,
         .buffer_elements = executor_reduces_each(executor) ? largest_unit(executor) : 0,
+        .waited = &executor->wait_seconds,
     };
     executor->share = gradient_groups_share(&gradients, executor->data_rank, executor->data);
     if (status == WEFT_OK)

@@ -47,9 +47,7 @@ static weft_status complete_dependencies(struct executor *executor, struct execu
         const executor_operation complete = operation_functions[schedule->operations[before].kind].complete;
         if (list->executions[before].complete || !complete)
             continue;
-        const uint64_t begin = clock_now();
         const weft_status status = complete(executor, task, list, before, error);
-        executor->wait_seconds += (double)(clock_now() - begin) * 1e-9;
         if (status != WEFT_OK)
             return status;
         list->executions[before].complete = true;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients: their sums over the data axis, the tied table's two sums, the norm. */
-#include "base/clock.h"
 #include "training/parallel/execute/internal/executor_parts.h"
 #include "training/tensor/tree.h"
 
@@ -81,9 +80,10 @@ weft_status executor_tie_complete(struct executor *executor, struct executor_tas
     const uint32_t group = (uint32_t)model_tied_group(executor->description);
     struct group_slice slice;
     const float *other = executor->tied_total;
-    weft_status status = library_error(executor->config.context, weft_wait(&executor->tied_receive), error);
+    double *waited = &executor->wait_seconds;
+    weft_status status = waiting_for(executor->config.context, &executor->tied_receive, waited, error);
     if (status == WEFT_OK)
-        status = library_error(executor->config.context, weft_wait(&list->executions[number].request), error);
+        status = waiting_for(executor->config.context, &list->executions[number].request, waited, error);
     if (status == WEFT_OK && executor_has_both_uses(executor))
         other = gradient_groups_total(executor->gradients, executor_tied_part(executor), &slice);
     if (status == WEFT_OK)
@@ -131,7 +131,7 @@ static weft_status add_over_ranks(struct executor *executor, struct error *error
     const weft_status status = library_error(
         config->context,
         weft_allreduce(executor->sums, executor->sums, executor->sum_count, WEFT_F64, WEFT_SUM, config->comm), error);
-    executor->wait_seconds += (double)(clock_now() - begin) * 1e-9;
+    waiting_add(&executor->wait_seconds, begin);
     return status;
 }
 

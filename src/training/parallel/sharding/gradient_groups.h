@@ -42,6 +42,7 @@ struct gradient_groups_config {
     size_t bucket_bytes; /**< neighboring groups that start one after the other share an all-reduce up to this size */
     uint32_t buffers;    /**< moving buffers, ZeRO-2 and 3 */
     size_t buffer_elements; /**< of each */
+    double *waited;         /**< where the time of waiting for other ranks is added; NULL: nowhere */
 };
 
 /** Reductions by slices that are under way at a time: starting one more first finishes the oldest. */

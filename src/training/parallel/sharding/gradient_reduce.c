@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients over the data axis: all-reduces of neighboring groups, or slices sent to their owners. */
-#include "base/library_error.h"
+#include "base/waiting.h"
 #include "training/parallel/sharding/internal/gradient_parts.h"
 
 #include <string.h>
@@ -70,7 +70,7 @@ static weft_status finish_all_reduce(struct gradient_groups *groups, uint32_t nu
     if (groups->is_filling && groups->bucket_of[number] + 1 == groups->bucket_count)
         status = start_all_reduce(groups, error);
     if (status == WEFT_OK)
-        status = library_error(gradient_context(groups), weft_wait(&bucket->request), error);
+        status = waiting_for(gradient_context(groups), &bucket->request, groups->config.waited, error);
     if (status == WEFT_OK && groups->rounds)
         device->from_activations(device, range->count, groups->bf16 + range->offset, groups->flat + range->offset);
     return status;
@@ -171,7 +171,8 @@ static weft_status finish_sharing(struct gradient_groups *groups, struct error *
     if (!group)
         return WEFT_OK;
     groups->sharing = NULL;
-    weft_status status = library_error(gradient_context(groups), weft_wait(&groups->sharing_request), error);
+    weft_status status =
+        waiting_for(gradient_context(groups), &groups->sharing_request, groups->config.waited, error);
     if (status == WEFT_OK && groups->rounds)
         device->from_activations(device, group->range.count, groups->shared, groups->flat + group->range.offset);
     return status;
@@ -226,7 +227,7 @@ static weft_status finish_exchange(struct gradient_groups *groups, struct gradie
     const size_t *received = exchange->counts + 2 * (size_t)groups->ranks;
     float *arrays = groups->rounds ? exchange->received : (float *)exchange->receive;
     size_t count = 0;
-    weft_status status = library_error(gradient_context(groups), weft_wait(&exchange->request), error);
+    weft_status status = waiting_for(gradient_context(groups), &exchange->request, groups->config.waited, error);
     exchange->busy = false;
     if (status != WEFT_OK)
         return status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "training/parallel/sharding/value_groups.h"
 
-#include "base/library_error.h"
+#include "base/waiting.h"
 #include "training/parallel/sharding/internal/shared_array.h"
 
 #include <stdlib.h>
@@ -231,8 +231,8 @@ weft_status value_groups_gather_finish(struct value_groups *groups, uint32_t num
                                        struct error *error)
 {
     struct device *device = groups->config.device;
-    weft_status status = library_error(groups->config.context,
-                                       weft_wait(&groups->gathers[number * groups->config.buffers + buffer]), error);
+    weft_status status = waiting_for(groups->config.context, &groups->gathers[number * groups->config.buffers + buffer],
+                                     groups->config.waited, error);
     if (status == WEFT_OK && groups->config.activations)
         device->to_activations(device, groups->groups[number].range.count,
                                value_groups_values(groups, number, buffer, offset),
@@ -267,7 +267,7 @@ weft_status value_groups_share_finish(struct value_groups *groups, uint32_t numb
     struct value_group *group = &groups->groups[number];
     const size_t offset = group->range.offset, end = group->slice.first + group->slice.count;
     struct device *device = groups->config.device;
-    weft_status status = library_error(groups->config.context, weft_wait(&group->share), error);
+    weft_status status = waiting_for(groups->config.context, &group->share, groups->config.waited, error);
     if (status != WEFT_OK || !groups->activations)
         return status;
     device->to_activations(device, group->slice.first, groups->values + offset, groups->activations + offset);

@@ -30,6 +30,7 @@ struct value_groups_config {
     bool no_moments;        /**< there is no optimizer: keep values alone */
     uint32_t buffers;       /**< ZeRO-3: for gathered weights */
     size_t buffer_elements; /**< of each */
+    double *waited;         /**< where the time of waiting for other ranks is added; NULL: nowhere */
 };
 
 struct value_groups;

@@ -3,7 +3,7 @@
 #ifndef WEFT_TRAINING_PARALLEL_EXECUTE_INTERNAL_EXECUTOR_PARTS_H
 #define WEFT_TRAINING_PARALLEL_EXECUTE_INTERNAL_EXECUTOR_PARTS_H
 
-#include "base/library_error.h"
+#include "base/waiting.h"
 #include "training/parallel/execute/executor.h"
 
 /** An operation of the list under way. */
