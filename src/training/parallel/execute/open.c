@@ -424,27 +424,12 @@ uint64_t executor_micro_batch(const struct executor *executor)
     return executor->micro_batch;
 }
 
-const struct mesh_comms *executor_comms(const struct executor *executor)
-{
-    return &executor->comms;
-}
-
 struct value_groups *executor_values(struct executor *executor)
 {
     return executor->values;
 }
 
-const struct step_schedule *executor_schedule(const struct executor *executor)
-{
-    return &executor->training.schedule;
-}
-
 const struct step_shape *executor_shape(const struct executor *executor)
 {
     return &executor->training.shape;
-}
-
-struct micro_batch_share executor_share_of_batch(const struct executor *executor)
-{
-    return executor->share;
 }
