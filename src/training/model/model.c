@@ -267,11 +267,6 @@ const struct model_description *model_get_description(const struct model *model)
     return model->description;
 }
 
-struct device *model_get_device(const struct model *model)
-{
-    return model->device;
-}
-
 size_t model_get_batch(const struct model *model)
 {
     return model->options.batch;

@@ -322,7 +322,6 @@ typedef void (*model_watcher)(void *context, const struct model_turn *turn);
 void model_watch(struct model *model, model_watcher watcher, void *context);
 
 const struct model_description *model_get_description(const struct model *model);
-struct device *model_get_device(const struct model *model);
 size_t model_get_batch(const struct model *model);
 size_t model_get_sequence(const struct model *model);
 

@@ -125,7 +125,6 @@ uint64_t executor_micro_batch(const struct executor *executor);
 
 /* ---- accessors ---- */
 
-const struct mesh_comms *executor_comms(const struct executor *executor);
 struct value_groups *executor_values(struct executor *executor);
 
 /** All weights as a flat array of the description; NULL where this rank does not have all of them. */
@@ -134,8 +133,6 @@ float *executor_flat_values(struct executor *executor);
 /** This rank's weights and moments. The list is the caller's to free(); memory and description are the executor's. Errors:
  * MEMORY. */
 weft_status executor_state_pieces(struct executor *executor, struct state_pieces *pieces, struct error *error);
-const struct step_schedule *executor_schedule(const struct executor *executor);
-const struct step_shape *executor_shape(const struct executor *executor);
 
 /** Passes of one kind and unit in this rank's last step. */
 struct executor_passes {
@@ -145,8 +142,8 @@ struct executor_passes {
 struct executor_passes executor_passes_of(const struct executor *executor, enum step_operation_kind kind,
                                           uint32_t unit);
 
-/** This rank's micro-batches of a global batch. */
-struct micro_batch_share executor_share_of_batch(const struct executor *executor);
+/** What a step has to do. */
+const struct step_shape *executor_shape(const struct executor *executor);
 
 /** Whether this rank computes a layer; and whether it speaks for a group in sums and checkpoints, for its place on the
  * other axes (a tied table is on the first and on the last pipeline rank). */

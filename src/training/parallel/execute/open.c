@@ -431,19 +431,9 @@ uint64_t executor_micro_batch(const struct executor *executor)
     return executor->micro_batch;
 }
 
-const struct mesh_comms *executor_comms(const struct executor *executor)
-{
-    return &executor->comms;
-}
-
 struct value_groups *executor_values(struct executor *executor)
 {
     return executor->values;
-}
-
-const struct step_schedule *executor_schedule(const struct executor *executor)
-{
-    return &executor->training.schedule;
 }
 
 const struct step_shape *executor_shape(const struct executor *executor)
@@ -454,9 +444,4 @@ const struct step_shape *executor_shape(const struct executor *executor)
 struct executor_passes executor_passes_of(const struct executor *executor, enum step_operation_kind kind, uint32_t unit)
 {
     return *executor_list_passes(&executor->training, kind, unit);
-}
-
-struct micro_batch_share executor_share_of_batch(const struct executor *executor)
-{
-    return executor->share;
 }

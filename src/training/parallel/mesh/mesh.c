@@ -11,11 +11,6 @@
 
 static const char *const axis_names[MESH_AXES] = {"data", "pipeline", "tensor"};
 
-const char *mesh_axis_name(enum mesh_axis axis)
-{
-    return axis_names[axis];
-}
-
 uint32_t mesh_ranks(const struct mesh *mesh)
 {
     uint32_t ranks = 1;

@@ -28,9 +28,6 @@ struct mesh_placement {
 
 #define MESH_TEXT_BYTES 96
 
-/** "data". */
-const char *mesh_axis_name(enum mesh_axis axis);
-
 /**
  * Read "data=2,pipeline=2,tensor=2". An axis that is not named has 1 rank; one may be "auto", which takes what the others
  * leave. NULL or "" is "data=auto".

@@ -25,17 +25,6 @@ const char *step_pipeline_name(enum step_pipeline order)
     return pipeline_kinds[order].name;
 }
 
-weft_status step_pipeline_find(const char *name, enum step_pipeline *order, struct error *error)
-{
-    for (size_t i = 0; i < STEP_EVALUATION; i++)
-        if (!strcmp(name, pipeline_kinds[i].name)) {
-            *order = (enum step_pipeline)i;
-            return WEFT_OK;
-        }
-    return error_set(error, WEFT_ERROR_ARGUMENT,
-                     "there is no pipeline schedule '%s'; there are gpipe, 1f1b, interleaved and zb-h1", name);
-}
-
 static uint32_t smaller(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;

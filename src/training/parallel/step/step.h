@@ -92,9 +92,6 @@ extern const char *const step_pipeline_names[];
 /** "gpipe", "1f1b", "interleaved", "zb-h1" or "evaluation". */
 const char *step_pipeline_name(enum step_pipeline order);
 
-/** The order of training steps called `name`. Errors: ARGUMENT, with the names that there are. */
-weft_status step_pipeline_find(const char *name, enum step_pipeline *order, struct error *error);
-
 /** What a step has to do. */
 struct step_shape {
     enum step_pipeline order;
