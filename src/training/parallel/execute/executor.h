@@ -57,7 +57,7 @@ struct executor_config {
     struct mesh_placement placement;
     enum step_pipeline schedule;
     uint32_t stages;        /**< of the pipeline, a multiple of its ranks; 0: one for each */
-    const double *costs;    /**< of each layer (costs.h), the same on all ranks; needed by executor_open() alone; NULL:
+    const double *costs;    /**< of each layer (costs.h), the same on all ranks; needed while it is opened; NULL:
                                estimated */
     uint32_t zero;          /**< 0 to 3 */
     bool central;           /**< with zero 1: rank 0 of the data axis has all slices, as a parameter server does */
