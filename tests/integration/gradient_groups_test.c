@@ -290,7 +290,8 @@ static size_t memory_of(uint32_t zero, uint32_t ranks, uint32_t micro_batches, w
                                                   .type = type,
                                                   .buffers = 2,
                                                   .buffer_elements = ranges[0].count};
-    return gradient_groups_memory(&config, 0, ranks);
+    const struct gradient_memory memory = gradient_groups_memory(&config, 0, ranks);
+    return memory.gradients + memory.partial_sums + memory.exchanges;
 }
 
 static void memory_is_what_the_header_says(void **state)

@@ -252,7 +252,8 @@ static size_t memory_of(uint32_t zero, bool activations, bool second_moments)
                                                .second_moments = second_moments,
                                                .buffers = 2,
                                                .buffer_elements = ranges[0].count};
-    return value_groups_memory(&config, 0, zero ? 4 : 1);
+    const struct value_memory memory = value_groups_memory(&config, 0, zero ? 4 : 1);
+    return memory.weights + memory.moments + memory.copy + memory.gathered;
 }
 
 static void memory_is_what_the_header_says(void **state)

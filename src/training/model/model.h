@@ -133,6 +133,10 @@ weft_status model_describe(const struct model_shape *shape, struct model_descrip
                            struct error *error);
 void model_description_free(struct model_description *description);
 
+/** A copy of the description of a whole network, with the rules that were applied to its parameters. Errors: MEMORY. */
+weft_status model_description_copy(const struct model_description *description, struct model_description **copy,
+                                   struct error *error);
+
 /** Compute counts, offsets and all derived members from the shapes in the list of parameters. For code that makes or
  * changes such a list. */
 void model_lay_out_parameters(struct model_description *description);
@@ -234,6 +238,10 @@ size_t model_memory(const struct model_description *description, weft_type type,
  */
 weft_status model_initialize(const struct model_description *description, struct device *device, void *parameters,
                              uint64_t seed, struct error *error);
+
+/** The same for a group alone: its `count` elements at `values`. */
+weft_status model_initialize_group(const struct model_description *description, struct device *device, size_t group,
+                                   void *values, uint64_t seed, struct error *error);
 
 struct model;
 

@@ -15,18 +15,32 @@ static uint32_t ranks_on_a_node(const struct strategy_problem *problem, const st
 }
 
 /* Of the node that has rank 0. */
-static uint64_t strategy_memory_of(const struct strategy_problem *problem, const struct strategy *strategy)
+static weft_status strategy_memory_of(const struct strategy_problem *problem, struct strategy *strategy,
+                                      struct error *error)
 {
     const struct train_config config = {.batch = problem->batch,
                                         .micro_batch = strategy->micro_batch,
                                         .sequence = problem->sequence,
                                         .optimizer = {.kind = OPTIMIZER_ADAMW},
                                         .gradients = WEFT_F32};
-    const struct memory_estimate first = memory_estimate_of(&config, problem->description, 0, strategy->ranks,
-                                                            strategy->nodes),
-                                 other = memory_estimate_of(&config, problem->description, 1, strategy->ranks,
-                                                            strategy->nodes);
-    return memory_estimate_total(&first) + (ranks_on_a_node(problem, strategy) - 1) * memory_estimate_total(&other);
+    struct parallel_choice choice;
+    uint32_t *nodes = calloc(strategy->ranks, sizeof *nodes);
+    uint64_t *needs = calloc(strategy->nodes, sizeof *needs);
+    const struct memory_ranks ranks = {.count = strategy->ranks, .nodes = nodes};
+    weft_status status = nodes && needs
+                             ? parallel_choice_of(&config, problem->description, strategy->ranks, &choice, error)
+                             : error_memory(error, strategy->ranks * sizeof *nodes, "the memory of a strategy");
+    for (uint32_t r = 0; status == WEFT_OK && r < strategy->ranks; r++)
+        nodes[r] = r / problem->cluster->ranks_per_node;
+    if (status == WEFT_OK)
+        status = parallel_choice_place(&config, problem->description, nodes, &choice, error);
+    if (status == WEFT_OK)
+        status = memory_needs_of_nodes(&config, problem->description, &choice, &ranks, needs, error);
+    if (status == WEFT_OK)
+        strategy->node_bytes = needs[0];
+    free(needs);
+    free(nodes);
+    return status;
 }
 
 /* The slowdown of a rank when the ranks of its node take turns on its cores. */
@@ -57,9 +71,9 @@ static weft_status price(const struct strategy_problem *problem, struct strategy
     strategy->communication_seconds = strategy->ranks > 1 ? reduce * strategy->buckets : 0;
     strategy->exposed_seconds = strategy->ranks > 1 && reduced > backward ? reduced - backward : 0;
     strategy->step_seconds = strategy->compute_seconds + strategy->exposed_seconds + problem->update_seconds * slower;
-    strategy->node_bytes = strategy_memory_of(problem, strategy);
+    status = strategy_memory_of(problem, strategy, error);
     strategy->fits = strategy->node_bytes <= problem->cluster->node_memory;
-    return WEFT_OK;
+    return status;
 }
 
 static int strategy_compare(const void *first, const void *second)

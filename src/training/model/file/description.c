@@ -35,6 +35,18 @@ weft_status model_describe(const struct model_shape *shape, struct model_descrip
     return WEFT_OK;
 }
 
+weft_status model_description_copy(const struct model_description *description, struct model_description **copy,
+                                   struct error *error)
+{
+    weft_status status = model_describe(&description->shape, copy, error);
+    if (status != WEFT_OK)
+        return status;
+    memcpy((*copy)->parameters, description->parameters,
+           description->parameter_count * sizeof *description->parameters);
+    model_lay_out_parameters(*copy);
+    return WEFT_OK;
+}
+
 void model_description_free(struct model_description *description)
 {
     if (!description)
@@ -171,26 +183,43 @@ static void initialize_block(struct device *device, const struct model_parameter
     device->write(device, to, &block, count * weft_type_size(device->type));
 }
 
-weft_status model_initialize(const struct model_description *description, struct device *device, void *parameters,
-                             uint64_t seed, struct error *error)
+/* The values of parameters first to first + count - 1, whose first element is at `to`. */
+static void initialize_parameters(const struct model_description *description, struct device *device, size_t first,
+                                  size_t count, uint64_t seed, char *to)
 {
-    size_t size = weft_type_size(device->type);
-    device->fill(device, description->elements, 0, parameters);
-    for (size_t j = 0; j < description->parameter_count; j++) {
+    const size_t size = weft_type_size(device->type), origin = description->parameters[first].offset;
+    for (size_t j = first; j < first + count; j++) {
         const struct model_parameter *parameter = &description->parameters[j];
-        char *to = (char *)parameters + parameter->offset * size;
+        char *values = to + (parameter->offset - origin) * size;
         if (parameter->absent)
             continue;
         if (parameter->deviation == 0) {
-            device->fill(device, parameter->count, parameter->mean, to);
+            device->fill(device, parameter->count, parameter->mean, values);
             continue;
         }
-        uint64_t stream = random_bits(seed, j);
-        for (size_t first = 0; first < parameter->count; first += INITIAL_BLOCK) {
-            size_t rest = parameter->count - first;
-            initialize_block(device, parameter, stream, first, rest < INITIAL_BLOCK ? rest : INITIAL_BLOCK,
-                             to + first * size);
+        const uint64_t stream = random_bits(seed, j);
+        for (size_t k = 0; k < parameter->count; k += INITIAL_BLOCK) {
+            const size_t rest = parameter->count - k;
+            initialize_block(device, parameter, stream, k, rest < INITIAL_BLOCK ? rest : INITIAL_BLOCK,
+                             values + k * size);
         }
     }
+}
+
+weft_status model_initialize(const struct model_description *description, struct device *device, void *parameters,
+                             uint64_t seed, struct error *error)
+{
+    device->fill(device, description->elements, 0, parameters);
+    if (description->parameter_count)
+        initialize_parameters(description, device, 0, description->parameter_count, seed, parameters);
+    return device->finish(device, error);
+}
+
+weft_status model_initialize_group(const struct model_description *description, struct device *device, size_t group,
+                                   void *values, uint64_t seed, struct error *error)
+{
+    const struct model_group *range = &description->groups[group];
+    device->fill(device, range->count, 0, values);
+    initialize_parameters(description, device, range->parameter, range->parameter_count, seed, values);
     return device->finish(device, error);
 }

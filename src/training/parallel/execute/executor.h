@@ -57,7 +57,7 @@ struct executor_config {
     struct mesh_placement placement;
     enum step_pipeline schedule;
     uint32_t stages;        /**< of the pipeline, a multiple of its ranks; 0: one for each */
-    const double *costs;    /**< of each layer (costs.h), the same on all ranks; needed by executor_open() alone; NULL:
+    const double *costs;    /**< of each layer (costs.h), the same on all ranks; needed while it is opened; NULL:
                                estimated */
     uint32_t zero;          /**< 0 to 3 */
     bool central;           /**< with zero 1: rank 0 of the data axis has all slices, as a parameter server does */
@@ -141,6 +141,9 @@ struct executor_passes {
 };
 struct executor_passes executor_passes_of(const struct executor *executor, enum step_operation_kind kind,
                                           uint32_t unit);
+
+/** This rank's micro-batches of a global batch. */
+struct micro_batch_share executor_share_of_batch(const struct executor *executor);
 
 /** What a step has to do. */
 const struct step_shape *executor_shape(const struct executor *executor);

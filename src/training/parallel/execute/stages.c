@@ -25,6 +25,8 @@ static void fill_best(const double *before, uint32_t units, uint32_t stages, dou
             for (uint32_t c = u; c-- > 0;) {
                 const double last = before[u] - before[c], others = best[(s - 1) * row + c],
                              largest = last > others ? last : others;
+                if (last >= best[s * row + u])
+                    break; /* it only grows */
                 if (largest < best[s * row + u]) {
                     best[s * row + u] = largest;
                     begin[s * row + u] = c;

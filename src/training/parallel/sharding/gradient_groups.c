@@ -80,13 +80,17 @@ static struct gradient_sizes sizes_of(const struct gradient_groups_config *confi
     return sizes;
 }
 
-size_t gradient_groups_memory(const struct gradient_groups_config *config, uint32_t rank, uint32_t ranks)
+struct gradient_memory gradient_groups_memory(const struct gradient_groups_config *config, uint32_t rank,
+                                              uint32_t ranks)
 {
     const struct gradient_sizes sizes = sizes_of(config, rank, ranks);
-    const size_t element = weft_type_size(config->type);
-    return (sizes.flat + sizes.moving + sizes.partials * sizes.partial + GRADIENT_EXCHANGES * sizes.received) *
-               sizeof(float) +
-           (sizes.bf16 + sizes.shared) * sizeof(uint16_t) + GRADIENT_EXCHANGES * (sizes.send + sizes.receive) * element;
+    return (struct gradient_memory){
+        .gradients = (sizes.flat + sizes.moving) * sizeof(float),
+        .partial_sums = sizes.partials * sizes.partial * sizeof(float),
+        .exchanges = (sizes.bf16 + sizes.shared) * sizeof(uint16_t) +
+                     GRADIENT_EXCHANGES *
+                         (sizes.received * sizeof(float) + (sizes.send + sizes.receive) * weft_type_size(config->type)),
+    };
 }
 
 /* ---- opening ---- */

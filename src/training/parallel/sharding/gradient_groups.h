@@ -55,8 +55,16 @@ weft_status gradient_groups_open(const struct gradient_groups_config *config, st
                                  struct error *error);
 void gradient_groups_close(struct gradient_groups *groups);
 
-/** Bytes of all arrays of rank `rank` of `ranks`; context, communicator and device of `config` are not used. */
-size_t gradient_groups_memory(const struct gradient_groups_config *config, uint32_t rank, uint32_t ranks);
+/** Bytes of a rank, by kind. */
+struct gradient_memory {
+    size_t gradients;    /**< the flat array, or the moving buffers */
+    size_t partial_sums; /**< of the flat array, or of the slices */
+    size_t exchanges;    /**< what moves in bf16 or slice by slice */
+};
+
+/** What rank `rank` of `ranks` allocates; context, communicator and device of `config` are not used. */
+struct gradient_memory gradient_groups_memory(const struct gradient_groups_config *config, uint32_t rank,
+                                              uint32_t ranks);
 
 /** The micro-batches that a rank computes. */
 struct micro_batch_share gradient_groups_share(const struct gradient_groups_config *config, uint32_t rank,

@@ -24,20 +24,26 @@ struct group_range {
     bool central;         /**< rank 0 has all of it: a parameter server */
 };
 
+/** How many of the first `places` in turn have a block more, of `more` in each turn of `ranks`. */
+static inline size_t group_longer_slices(size_t places, size_t more, uint32_t ranks)
+{
+    const size_t rest = places % ranks;
+    return places / ranks * more + (rest < more ? rest : more);
+}
+
 /** The slice of rank `rank` of `ranks`. */
 static inline struct group_slice group_slice_of(const struct group_range *range, uint32_t rank, uint32_t ranks)
 {
-    const size_t count = range->count, blocks = tree_blocks(count), each = blocks / ranks, more = blocks % ranks;
-    size_t first = 0, mine = 0;
+    const size_t count = range->count, blocks = tree_blocks(count), each = blocks / ranks, more = blocks % ranks,
+                 turn = range->turn % ranks, longer = group_longer_slices(turn, more, ranks),
+                 begin = rank * each + group_longer_slices(turn + rank, more, ranks) - longer,
+                 end = (rank + 1) * each + group_longer_slices(turn + rank + 1, more, ranks) - longer,
+                 first = begin * DEVICE_SQUARES_BLOCK, last = end * DEVICE_SQUARES_BLOCK;
     if (range->central)
         return rank ? (struct group_slice){.first = count} : (struct group_slice){.count = count};
-    for (uint32_t r = 0; r <= rank; r++) {
-        first += mine;
-        mine = (each + ((r + range->turn) % ranks < more)) * DEVICE_SQUARES_BLOCK;
-    }
-    if (first > count)
-        first = count;
-    return (struct group_slice){.first = first, .count = mine < count - first ? mine : count - first};
+    if (first >= count)
+        return (struct group_slice){.first = count};
+    return (struct group_slice){.first = first, .count = (last < count ? last : count) - first};
 }
 
 #endif

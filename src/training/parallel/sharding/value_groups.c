@@ -49,11 +49,15 @@ static struct value_sizes value_sizes_of(const struct value_groups_config *confi
     return sizes;
 }
 
-size_t value_groups_memory(const struct value_groups_config *config, uint32_t rank, uint32_t ranks)
+struct value_memory value_groups_memory(const struct value_groups_config *config, uint32_t rank, uint32_t ranks)
 {
     const struct value_sizes sizes = value_sizes_of(config, rank, ranks);
-    return (sizes.values + sizes.moments * (config->second_moments ? 2 : 1) + sizes.gathered) * sizeof(float) +
-           (sizes.activations + sizes.gathered_activations) * sizeof(uint16_t);
+    return (struct value_memory){
+        .weights = sizes.values * sizeof(float),
+        .moments = sizes.moments * (config->second_moments ? 2 : 1) * sizeof(float),
+        .copy = sizes.activations * sizeof(uint16_t),
+        .gathered = sizes.gathered * sizeof(float) + sizes.gathered_activations * sizeof(uint16_t),
+    };
 }
 
 /* ---- opening ---- */

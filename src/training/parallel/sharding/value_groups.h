@@ -40,8 +40,16 @@ weft_status value_groups_open(const struct value_groups_config *config, struct v
                               struct error *error);
 void value_groups_close(struct value_groups *groups);
 
-/** Bytes of all arrays of rank `rank` of `ranks`; context, communicator and device of `config` are not used. */
-size_t value_groups_memory(const struct value_groups_config *config, uint32_t rank, uint32_t ranks);
+/** Bytes of a rank, by kind. */
+struct value_memory {
+    size_t weights;  /**< the flat array, or the slices */
+    size_t moments;  /**< of the optimizer */
+    size_t copy;     /**< of the weights, in bf16 */
+    size_t gathered; /**< ZeRO-3: buffers for whole groups, and for those in bf16 */
+};
+
+/** What rank `rank` of `ranks` allocates; context, communicator and device of `config` are not used. */
+struct value_memory value_groups_memory(const struct value_groups_config *config, uint32_t rank, uint32_t ranks);
 
 /** Where a whole group is: under ZeRO-3 in a buffer (NULL where that is UINT32_MAX), otherwise in the flat
  * array. NULL for activations that are not kept. */

@@ -2,10 +2,12 @@
 #include "training/train/loop/memory.h"
 
 #include "base/text.h"
-#include "training/parallel/sharding/canonical_runs.h"
+#include "core/transport/copy.h"
+#include "training/train/loop/internal/memory_search.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MIB 1048576.0
@@ -13,87 +15,111 @@
 /* model_open() refuses larger micro-batches. Below it all sizes are within 64 bits. */
 #define TOKENS_MOST ((int64_t)1 << 26)
 
-/* Arrays of partial sums: see training/parallel/sharding/gradient_groups.h. */
-static uint64_t memory_levels_of(const struct train_config *config, uint32_t rank, uint32_t ranks)
+static weft_type activations_of(const struct train_config *config)
 {
-    const struct micro_batch_share share =
-        micro_batch_run((uint32_t)(config->batch / config->micro_batch), rank, ranks);
-    return share.count ? canonical_stack_room(share.first, share.count - 1) : 0;
+    return config->mixed ? WEFT_BF16 : WEFT_F32;
 }
 
-/* Elements of the largest share. */
-static uint64_t shard_of(uint64_t elements, uint32_t ranks)
+uint32_t memory_node_count(const struct memory_ranks *ranks)
 {
-    const uint64_t blocks = (elements + DEVICE_SQUARES_BLOCK - 1) / DEVICE_SQUARES_BLOCK;
-    const uint64_t shard = (blocks + ranks - 1) / ranks * DEVICE_SQUARES_BLOCK;
-    return shard < elements ? shard : elements;
+    uint32_t count = 0;
+    for (uint32_t r = 0; r < ranks->count; r++)
+        count = ranks->nodes[r] + 1 > count ? ranks->nodes[r] + 1 : count;
+    return count;
 }
 
-/* Transient memory of rank 0: the model that samples. */
+/* ---- one rank ---- */
+
+static weft_status training_of(const struct train_config *config, const struct model_description *description,
+                               const struct parallel_choice *choice, const uint32_t point[MESH_AXES],
+                               struct executor_memory *memory, struct error *error)
+{
+    struct device types = {.type = WEFT_F32, .activations = activations_of(config)};
+    struct executor_config options = parallel_choice_executor(config, choice);
+    options.device = &types;
+    options.description = (struct model_description *)(uintptr_t)description; /* it does not change */
+    return executor_memory_of(&options, point, memory, error);
+}
+
+/* Transient memory of rank 0: weights that it reads for all, or the model that samples, and the weights for it. */
 static uint64_t first_rank_of(const struct train_config *config, const struct model_description *description,
-                              weft_type activations)
+                              const struct parallel_choice *choice)
 {
     const struct model_options reader = {.batch = 1, .sequence = config->shape.context};
-    return config->sample ? model_memory(description, WEFT_F32, activations, &reader) : 0;
+    const uint64_t array = description->elements * sizeof(float), read = config->from ? array : 0;
+    const bool has_all = choice->zero < 3 && choice->mesh.extent[MESH_DATA] == mesh_ranks(&choice->mesh);
+    uint64_t sample = 0;
+    if (config->sample)
+        sample = model_memory(description, WEFT_F32, activations_of(config), &reader) + (has_all ? 0 : array);
+    return read > sample ? read : sample;
 }
 
 /* Room to copy what this rank writes of a checkpoint: see training/train/state/internal/checkpoint_parts.h. */
-static uint64_t checkpoint_memory(const struct train_config *config, uint64_t weights, uint64_t moments, uint32_t rank,
-                                  uint32_t ranks)
+static uint64_t checkpoint_of(const struct train_config *config, const struct model_description *description,
+                              uint32_t rank, uint32_t ranks)
 {
-    const uint64_t whole = weights + moments;
+    const uint64_t arrays = optimizer_has_second_moments(config->optimizer.kind) ? 3 : 2,
+                   whole = arrays * description->weights * sizeof(float);
+    if (!config->checkpoint_dir)
+        return 0;
     if (whole < config->checkpoint_part)
         return rank == 0 ? whole : 0;
     return whole / ranks;
 }
 
-struct memory_estimate memory_estimate_of(const struct train_config *config,
-                                          const struct model_description *description, uint32_t rank, uint32_t ranks,
-                                          uint32_t nodes)
+/* Rings through which the ranks of a node hand each other ordinary memory: core/collective/internal/staging.h. */
+static uint64_t staging_of(const struct memory_ranks *ranks, uint32_t rank)
 {
-    const uint64_t elements = description->elements, array = elements * sizeof(float);
-    const uint64_t arrays = optimizer_has_second_moments(config->optimizer.kind) ? 2 : 1;
-    const bool sharded = config->zero > 0 && ranks > 1;
-    const weft_type activations = config->mixed ? WEFT_BF16 : WEFT_F32;
-    const struct model_options options = {.batch = (size_t)config->micro_batch,
-                                          .sequence = (size_t)config->sequence,
-                                          .training = true,
-                                          .recompute = config->recompute};
-    const uint64_t bf16_copy = config->mixed ? elements * weft_type_size(activations) : 0;
-    const uint64_t model = model_memory(description, WEFT_F32, activations, &options);
-    struct memory_estimate estimate = {
-        .weights = array,
-        .gradients = description->gradient_elements * sizeof(float) +
-                     (config->gradients == WEFT_BF16 ? elements * weft_type_size(WEFT_BF16) : 0),
-        .optimizer = arrays * (sharded ? shard_of(elements, ranks) * sizeof(float) : array),
-        .partial_sums = memory_levels_of(config, rank, ranks) * array,
-        .bf16_copy = bf16_copy,
-        .activations = model > bf16_copy ? model - bf16_copy : 0,
-        .rest = MEMORY_OF_PROCESS + (nodes > 1 ? MEMORY_OF_NETWORK : 0),
+    uint32_t others = 0;
+    for (uint32_t r = 0; r < ranks->count; r++)
+        others += r != rank && ranks->nodes[r] == ranks->nodes[rank];
+    return others ? copy_forgotten_after() / others : 0;
+}
+
+/* What does not depend on the place in the mesh. */
+static struct memory_estimate surroundings_of(const struct train_config *config,
+                                              const struct model_description *description,
+                                              const struct parallel_choice *choice, const struct memory_ranks *ranks,
+                                              uint32_t rank)
+{
+    return (struct memory_estimate){
+        .checkpoint = checkpoint_of(config, description, rank, ranks->count),
+        .first_rank = rank == 0 ? first_rank_of(config, description, choice) : 0,
+        .rest = MEMORY_OF_PROCESS + staging_of(ranks, rank) + (memory_node_count(ranks) > 1 ? MEMORY_OF_NETWORK : 0),
     };
-    if (config->checkpoint_dir)
-        estimate.checkpoint = checkpoint_memory(config, array, arrays * array, rank, ranks);
-    if (rank == 0)
-        estimate.first_rank = first_rank_of(config, description, activations);
-    return estimate;
+}
+
+weft_status memory_estimate_of(const struct train_config *config, const struct model_description *description,
+                               const struct parallel_choice *choice, const struct memory_ranks *ranks, uint32_t rank,
+                               const uint32_t point[MESH_AXES], struct memory_estimate *estimate, struct error *error)
+{
+    *estimate = surroundings_of(config, description, choice, ranks, rank);
+    return training_of(config, description, choice, point, &estimate->training, error);
 }
 
 uint64_t memory_estimate_total(const struct memory_estimate *estimate)
 {
-    return estimate->weights + estimate->gradients + estimate->optimizer + estimate->partial_sums +
-           estimate->bf16_copy + estimate->activations + estimate->checkpoint + estimate->rest + estimate->first_rank;
+    return executor_memory_total(&estimate->training) + estimate->checkpoint + estimate->first_rank + estimate->rest;
 }
 
 const char *memory_estimate_describe(const struct memory_estimate *estimate, char text[MEMORY_TEXT_BYTES])
 {
+    const struct executor_memory *training = &estimate->training;
     const struct {
         const char *name;
         uint64_t bytes;
     } parts[] = {
-        {"weights", estimate->weights},        {"gradients", estimate->gradients},
-        {"optimizer", estimate->optimizer},    {"partial sums", estimate->partial_sums},
-        {"bf16 copy", estimate->bf16_copy},    {"activations", estimate->activations},
-        {"checkpoints", estimate->checkpoint}, {"rank 0 (transient)", estimate->first_rank},
+        {"weights", training->weights},
+        {"gathered weights", training->gathered},
+        {"gradients", training->gradients},
+        {"optimizer", training->optimizer},
+        {"partial sums", training->partial_sums},
+        {"exchanges", training->exchanges},
+        {"bf16 copy", training->bf16_copy},
+        {"activations", training->activations},
+        {"rows", training->rows},
+        {"checkpoints", estimate->checkpoint},
+        {"rank 0 (transient)", estimate->first_rank},
         {"the rest", estimate->rest},
     };
     char bytes[32];
@@ -106,60 +132,102 @@ const char *memory_estimate_describe(const struct memory_estimate *estimate, cha
     return text;
 }
 
-/* The sum over the ranks of this rank's node. */
-static uint64_t need_of_node(const struct train_config *config, const struct model_description *description,
-                             const weft_comm *comm)
+/* ---- nodes ---- */
+
+/* The first data rank of a stage has the most micro-batches, and all the moments of a parameter server. */
+struct memory_stage {
+    uint64_t first, other; /* bytes of a data rank's training */
+};
+
+static weft_status list_stages(const struct train_config *config, const struct model_description *description,
+                               const struct parallel_choice *choice, struct memory_stage *stages, struct error *error)
 {
-    const uint32_t ranks = (uint32_t)weft_comm_size(comm), nodes = (uint32_t)weft_comm_nodes(comm);
-    const uint64_t local = (uint64_t)weft_comm_local_size(comm);
-    /* All ranks but rank 0 need the same amount. */
-    const struct memory_estimate first = memory_estimate_of(config, description, 0, ranks, nodes),
-                                 other = memory_estimate_of(config, description, 1, ranks, nodes);
-    if (weft_comm_node_of(comm, 0) != weft_comm_node(comm))
-        return local * memory_estimate_total(&other);
-    return memory_estimate_total(&first) + (local - 1) * memory_estimate_total(&other);
+    struct executor_memory first, other;
+    weft_status status = WEFT_OK;
+    for (uint32_t p = 0; status == WEFT_OK && p < choice->mesh.extent[MESH_PIPELINE]; p++) {
+        uint32_t point[MESH_AXES] = {[MESH_PIPELINE] = p};
+        status = training_of(config, description, choice, point, &first, error);
+        other = first;
+        point[MESH_DATA] = 1;
+        if (status == WEFT_OK && choice->mesh.extent[MESH_DATA] > 1)
+            status = training_of(config, description, choice, point, &other, error);
+        stages[p] = (struct memory_stage){executor_memory_total(&first), executor_memory_total(&other)};
+    }
+    return status;
 }
 
-#define REMEDIES_BYTES 256
-
-/* The options that would need less memory, and how much. */
-static void tell_remedies(const struct train_config *config, const struct model_description *description,
-                          const weft_comm *comm, uint64_t need, char text[REMEDIES_BYTES])
+weft_status memory_needs_of_nodes(const struct train_config *config, const struct model_description *description,
+                                  const struct parallel_choice *choice, const struct memory_ranks *ranks,
+                                  uint64_t *needs, struct error *error)
 {
-    struct train_config remedies[] = {*config, *config, *config, *config};
-    static const char *const options[] = {"--micro-batch 1", "--recompute all", "--zero 1", "--precision bf16"};
-    const bool shards = config->optimizer.kind == OPTIMIZER_ADAMW || config->optimizer.kind == OPTIMIZER_SGD;
-    remedies[0].micro_batch = 1;
-    remedies[1].recompute = MODEL_RECOMPUTE_ALL;
-    remedies[2].zero = shards ? 1 : config->zero;
-    remedies[3].mixed = true;
-    int used = 0;
-    text[0] = '\0';
-    for (size_t i = 0; i < ARRAY_SIZE(remedies); i++) {
-        const uint64_t lessened = need_of_node(&remedies[i], description, comm);
-        char bytes[32];
-        if (lessened < need - need / 100)
-            used += snprintf(text + used, REMEDIES_BYTES - (size_t)used, "%s (%s), ", options[i],
-                             text_bytes(lessened, bytes, sizeof bytes));
+    uint32_t *points = malloc(ranks->count * MESH_AXES * sizeof *points);
+    struct memory_stage *stages = calloc(choice->mesh.extent[MESH_PIPELINE], sizeof *stages);
+    weft_status status =
+        points && stages ? list_stages(config, description, choice, stages, error)
+                         : error_memory(error, ranks->count * MESH_AXES * sizeof *points, "the memory of the ranks");
+    if (status == WEFT_OK)
+        status = mesh_place(&choice->mesh, &choice->placement, ranks->nodes, points, error);
+    memset(needs, 0, memory_node_count(ranks) * sizeof *needs);
+    for (uint32_t r = 0; status == WEFT_OK && r < ranks->count; r++) {
+        const struct memory_estimate others = surroundings_of(config, description, choice, ranks, r);
+        const uint32_t *point = points + (size_t)r * MESH_AXES;
+        const struct memory_stage *stage = &stages[point[MESH_PIPELINE]];
+        needs[ranks->nodes[r]] += (point[MESH_DATA] ? stage->other : stage->first) + memory_estimate_total(&others);
     }
+    free(stages);
+    free(points);
+    return status;
+}
+
+/* ---- the check ---- */
+
+static weft_status estimate_rank(const struct train_config *config, const struct model_description *description,
+                                 const struct parallel_choice *choice, const struct memory_ranks *ranks, uint32_t rank,
+                                 struct memory_estimate *estimate, struct error *error)
+{
+    uint32_t *points = malloc(ranks->count * MESH_AXES * sizeof *points);
+    if (!points)
+        return error_memory(error, ranks->count * MESH_AXES * sizeof *points, "the points of a mesh");
+    weft_status status = mesh_place(&choice->mesh, &choice->placement, ranks->nodes, points, error);
+    if (status == WEFT_OK)
+        status = memory_estimate_of(config, description, choice, ranks, rank, points + (size_t)rank * MESH_AXES,
+                                    estimate, error);
+    free(points);
+    return status;
+}
+
+static weft_status memory_refuse(const struct memory_problem *problem, uint32_t rank, uint64_t need,
+                                 const struct memory_estimate *estimate, struct error *error)
+{
+    const struct memory_ranks *ranks = problem->ranks;
+    char parts[MEMORY_TEXT_BYTES], remedies[MEMORY_REMEDIES_BYTES];
+    uint32_t local = 0;
+    for (uint32_t r = 0; r < ranks->count; r++)
+        local += ranks->nodes[r] == ranks->nodes[rank];
+    memory_remedies(problem, need, ranks->nodes[rank], remedies);
+    return error_set(error, WEFT_ERROR_MEMORY,
+                     "training needs %.0f MiB of memory for the %u rank%s of this machine (%s), but only %.0f MiB are "
+                     "available; try %smore machines or a smaller model",
+                     ceil((double)need / MIB), local, local == 1 ? "" : "s", memory_estimate_describe(estimate, parts),
+                     floor((double)problem->available / MIB), remedies);
 }
 
 weft_status memory_check(const struct train_config *config, const struct model_description *description,
-                         const weft_comm *comm, uint64_t available, struct error *error)
+                         const struct parallel_choice *choice, const struct memory_ranks *ranks, uint32_t rank,
+                         uint64_t available, struct memory_estimate *estimate, struct error *error)
 {
+    *estimate = (struct memory_estimate){0};
     if (config->micro_batch > TOKENS_MOST / config->sequence)
         return WEFT_OK;
-    const uint64_t need = need_of_node(config, description, comm);
-    if (need <= available)
-        return WEFT_OK;
-    const int local = weft_comm_local_size(comm);
-    const struct memory_estimate estimate =
-        memory_estimate_of(config, description, 0, (uint32_t)weft_comm_size(comm), (uint32_t)weft_comm_nodes(comm));
-    char parts[MEMORY_TEXT_BYTES], remedies[REMEDIES_BYTES];
-    tell_remedies(config, description, comm, need, remedies);
-    return error_set(error, WEFT_ERROR_MEMORY,
-                     "training needs %.0f MiB of memory for the %d rank%s of this machine (%s), but only %.0f MiB are "
-                     "available; try %smore machines or a smaller model",
-                     ceil((double)need / MIB), local, local == 1 ? "" : "s", memory_estimate_describe(&estimate, parts),
-                     floor((double)available / MIB), remedies);
+    const struct memory_problem problem = {config, description, choice, ranks, available};
+    uint64_t *needs = calloc(memory_node_count(ranks), sizeof *needs);
+    if (!needs)
+        return error_memory(error, ranks->count * sizeof *needs, "the memory of the nodes");
+    weft_status status = estimate_rank(config, description, choice, ranks, rank, estimate, error);
+    if (status == WEFT_OK)
+        status = memory_needs_of_nodes(config, description, choice, ranks, needs, error);
+    if (status == WEFT_OK && needs[ranks->nodes[rank]] > available)
+        status = memory_refuse(&problem, rank, needs[ranks->nodes[rank]], estimate, error);
+    free(needs);
+    return status;
 }

@@ -1,66 +1,76 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * An estimate of a run's memory from its configuration, before any of it is allocated.
+ * A run's memory from its configuration, before any of it is allocated.
  *
- * With E elements in the flat array of weights (the model's parameters and the gaps between tensors), R ranks, and n
- * micro-batches a rank, a rank takes, in bytes:
+ * What a rank takes is the sum of
  *
- *     weights         4 E
- *     gradients       4 E, and 2 E more where they are summed in bf16
- *     optimizer       8 E for adamw and lamb, 4 E for sgd and lars; with --zero 1 divided by R
- *     partial sums    4 E for each that is kept at a time: training/parallel/sharding/gradient_groups.h
- *     bf16 copy       2 E with activations in bf16: a copy of the weights
- *     activations     model_memory() of the micro-batch: rows of all layers, kept from forward to backward (frozen layers
- *                     before the first trained one keep nothing)
- *     rest            MEMORY_OF_PROCESS, and MEMORY_OF_NETWORK where there is more than one node
+ *     training        weights, gradients, optimizer, activations and what moves: executor_memory_of() of the rank's place in
+ *                     the mesh (training/parallel/execute/memory.h has the formulas)
  *     checkpoint      where checkpoints are written, room to copy what a rank writes of one: weights and
- *                     optimizer state divided by R, or all on rank 0 where they are smaller than
+ *                     optimizer state divided by the ranks, or all on rank 0 where they are smaller than
  *                     --checkpoint-part
- *     rank 0          the model that samples, transient
+ *     rank 0          transient: weights that are read to begin with, or the model that samples, with all weights where
+ *                     the rank does not have them
+ *     rest            MEMORY_OF_PROCESS; where other ranks are on the node, its share of the staging memory
+ *                     (copy_forgotten_after() of core/transport/copy.h); MEMORY_OF_NETWORK where there is more than one node
  *
- * Within a node gradients are summed in place, so ranks of one node need nothing for it. Data is read from its
- * files when it is needed; the system's page cache is not counted.
+ * Data is read from its files when it is needed; the system's page cache is not counted.
  */
 #ifndef WEFT_TRAINING_TRAIN_LOOP_MEMORY_H
 #define WEFT_TRAINING_TRAIN_LOOP_MEMORY_H
 
-#include "training/train/state/config.h"
+#include "training/parallel/execute/memory.h"
+#include "training/train/loop/parallel_choice.h"
 
 struct memory_estimate {
-    uint64_t weights;
-    uint64_t gradients;
-    uint64_t optimizer;
-    uint64_t partial_sums;
-    uint64_t bf16_copy;
-    uint64_t activations;
+    struct executor_memory training;
     uint64_t checkpoint;
-    uint64_t rest;
     uint64_t first_rank; /**< 0 on all others */
+    uint64_t rest;
 };
 
 /* Measured: they hardly change with the model. */
 #define MEMORY_OF_PROCESS ((uint64_t)12 << 20) /**< code, oneDNN's primitives, the scratch of kernels */
-#define MEMORY_OF_NETWORK ((uint64_t)20 << 20) /**< a fabric's buffers, and staging of messages in flight */
+#define MEMORY_OF_NETWORK ((uint64_t)8 << 20)  /**< a fabric's buffers, and scratch of collectives */
 
-/** The estimate of `rank` of `ranks` on `nodes`. `config` is complete and valid, `sequence` included.
- * Its rules have been applied to `description`. */
-struct memory_estimate memory_estimate_of(const struct train_config *config,
-                                          const struct model_description *description, uint32_t rank, uint32_t ranks,
-                                          uint32_t nodes);
+/** The ranks of a run. */
+struct memory_ranks {
+    uint32_t count;
+    const uint32_t *nodes; /**< of each rank */
+};
+
+/**
+ * The estimate of `rank`, at `point` of the choice's mesh. `config` is complete and valid, `sequence` included.
+ * `description` is the whole network's, with the rules applied. Errors: those of executor_memory_of().
+ */
+weft_status memory_estimate_of(const struct train_config *config, const struct model_description *description,
+                               const struct parallel_choice *choice, const struct memory_ranks *ranks, uint32_t rank,
+                               const uint32_t point[MESH_AXES], struct memory_estimate *estimate, struct error *error);
 
 uint64_t memory_estimate_total(const struct memory_estimate *estimate);
 
-#define MEMORY_TEXT_BYTES 320
+#define MEMORY_TEXT_BYTES 512
 
 /** Write "1.9 GiB a rank: weights 474.7 MiB, gradients ..." of what is not 0; returns `text`. */
 const char *memory_estimate_describe(const struct memory_estimate *estimate, char text[MEMORY_TEXT_BYTES]);
 
 /**
- * Check that the ranks of this node together fit into `available` bytes (limits_touchable() of
- * core/topology/limits.h, read before any rank takes any of it). Errors: MEMORY; the message says how much is
- * needed and available, and which options would need less.
+ * What the ranks of each node take together: needs[node]. Of the data ranks of one place in the pipeline, all but the
+ * first are taken to need as much as the second. Errors: as above.
+ */
+weft_status memory_needs_of_nodes(const struct train_config *config, const struct model_description *description,
+                                  const struct parallel_choice *choice, const struct memory_ranks *ranks,
+                                  uint64_t *needs, struct error *error);
+
+/**
+ * Check that the ranks of the node of `rank` together fit into `available` bytes (limits_touchable() of
+ * core/topology/limits.h, read before any rank takes any of it). *estimate receives that of `rank`.
+ *
+ * Errors: MEMORY; the message says how much is needed and available, which mesh and ZeRO stage would fit, and which
+ * other options would need less.
  */
 weft_status memory_check(const struct train_config *config, const struct model_description *description,
-                         const weft_comm *comm, uint64_t available, struct error *error);
+                         const struct parallel_choice *choice, const struct memory_ranks *ranks, uint32_t rank,
+                         uint64_t available, struct memory_estimate *estimate, struct error *error);
 
 #endif

@@ -14,9 +14,7 @@ struct parallel_choice {
     uint32_t zero;
     bool central;           /**< a parameter server; zero is 1 */
     uint32_t micro_batches; /**< of a global batch */
-    const double
-        *costs; /**< of the layers, once they are measured (training/parallel/execute/costs.h); NULL: estimated;
-                               borrowed */
+    const double *costs;    /**< of the layers (training/parallel/execute/costs.h), borrowed; NULL: estimated */
 };
 
 /**

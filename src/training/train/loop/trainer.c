@@ -4,7 +4,6 @@
 #include "training/parallel/state_transfer.h"
 #include "training/train/loop/internal/divergence.h"
 #include "training/train/loop/internal/trainer_parts.h"
-#include "training/train/loop/memory.h"
 #include "training/train/report/profile.h"
 #include "training/train/state/generation.h"
 
@@ -356,9 +355,7 @@ const struct model_description *trainer_description(const struct trainer *traine
 
 uint64_t trainer_predicted_memory(const struct trainer *trainer)
 {
-    const struct memory_estimate plan = memory_estimate_of(&trainer->config, trainer->description, trainer->rank,
-                                                           trainer->ranks, (uint32_t)weft_comm_nodes(trainer->comm));
-    return memory_estimate_total(&plan);
+    return memory_estimate_total(&trainer->memory);
 }
 
 int trainer_stopped_by(const struct trainer *trainer)

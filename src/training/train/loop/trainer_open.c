@@ -6,7 +6,6 @@
 #include "training/parallel/execute/costs.h"
 #include "training/parallel/state_transfer.h"
 #include "training/train/loop/internal/trainer_parts.h"
-#include "training/train/loop/memory.h"
 #include "training/train/report/profile.h"
 
 #include <inttypes.h>
@@ -32,26 +31,26 @@ static weft_status trainer_check_config(const struct train_config *config, struc
 static weft_status choose_mesh(struct trainer *trainer, struct error *error)
 {
     const struct train_config *config = &trainer->config;
-    uint32_t *nodes = calloc(trainer->ranks, sizeof *nodes);
-    if (!nodes)
-        return error_memory(error, trainer->ranks * sizeof *nodes, "the nodes of the ranks");
+    trainer->nodes = calloc(trainer->ranks, sizeof *trainer->nodes);
+    if (!trainer->nodes)
+        return error_memory(error, trainer->ranks * sizeof *trainer->nodes, "the nodes of the ranks");
     for (uint32_t r = 0; r < trainer->ranks; r++)
-        nodes[r] = (uint32_t)weft_comm_node_of(trainer->comm, (int)r);
+        trainer->nodes[r] = (uint32_t)weft_comm_node_of(trainer->comm, (int)r);
     weft_status status = parallel_choice_of(config, trainer->description, trainer->ranks, &trainer->parallel, error);
-    if (status == WEFT_OK)
-        status = parallel_choice_place(config, trainer->description, nodes, &trainer->parallel, error);
-    free(nodes);
-    return status;
+    return status == WEFT_OK
+               ? parallel_choice_place(config, trainer->description, trainer->nodes, &trainer->parallel, error)
+               : status;
 }
 
 /* Check that this node has enough memory for its ranks. */
-static weft_status trainer_check_memory(const struct trainer *trainer, struct error *error)
+static weft_status trainer_check_memory(struct trainer *trainer, struct error *error)
 {
+    const struct memory_ranks ranks = {.count = trainer->ranks, .nodes = trainer->nodes};
     struct limits limits;
     weft_status status = limits_read(&limits, error);
-    return status == WEFT_OK
-               ? memory_check(&trainer->config, trainer->description, trainer->comm, limits_touchable(&limits), error)
-               : status;
+    return status == WEFT_OK ? memory_check(&trainer->config, trainer->description, &trainer->parallel, &ranks,
+                                            trainer->rank, limits_touchable(&limits), &trainer->memory, error)
+                             : status;
 }
 
 static struct report_options report_options_of(const struct trainer *trainer)
@@ -189,23 +188,24 @@ static weft_status trainer_open_resume(struct trainer *trainer, bool *speaks, st
     return status;
 }
 
-/* Initial values are functions of the seed and the place of an element: every rank computes its own. */
+/* Initial values are functions of the seed and the place of an element: every rank computes its own. Under ZeRO-3 a group is
+ * computed where it will be gathered, because there may be no room for all of them. */
 static weft_status initialize_weights(struct trainer *trainer, struct error *error)
 {
     const uint64_t seed = (uint64_t)trainer->config.seed;
+    const struct model_description *own = trainer->description;
     struct value_groups *groups = executor_values(trainer->executor);
     float *flat = value_groups_flat(groups);
+    weft_status status = WEFT_OK;
     if (flat)
-        return model_initialize(trainer->description, trainer->device, flat, seed, error);
-    const struct model_description *own = trainer->description;
-    float *values = calloc(own->elements, sizeof *values);
-    if (!values)
-        return error_memory(error, own->elements * sizeof *values, "initial weights");
-    weft_status status = model_initialize(own, trainer->device, values, seed, error);
-    for (uint32_t g = 0; status == WEFT_OK && g < own->group_count; g++)
-        if (own->groups[g].count)
-            value_groups_store(groups, g, values + own->groups[g].offset);
-    free(values);
+        return model_initialize(own, trainer->device, flat, seed, error);
+    for (uint32_t g = 0; status == WEFT_OK && g < own->group_count; g++) {
+        float *values = value_groups_values(groups, g, 0, 0);
+        if (!own->groups[g].count)
+            continue;
+        status = model_initialize_group(own, trainer->device, g, values, seed, error);
+        value_groups_store(groups, g, values);
+    }
     return status;
 }
 
@@ -295,9 +295,7 @@ static void trainer_open_describe(const struct trainer *trainer)
     if (*kernel_choice_describe(&trainer->kernels, trainer->comm, why))
         fprintf(trainer->out, "kernels %s\n", why);
     char parts[MEMORY_TEXT_BYTES];
-    const struct memory_estimate memory =
-        memory_estimate_of(config, trainer->description, trainer->rank, trainer->ranks, (uint32_t)nodes);
-    fprintf(trainer->out, "memory %s\n", memory_estimate_describe(&memory, parts));
+    fprintf(trainer->out, "memory %s\n", memory_estimate_describe(&trainer->memory, parts));
     if (trainer->description->frozen_weights)
         fprintf(trainer->out, "frozen %.2fM of the parameters\n", (double)trainer->description->frozen_weights * 1e-6);
     if (config->pretrained && !trainer->state.step)
@@ -453,6 +451,7 @@ void trainer_close(struct trainer *trainer)
     state_layout_close(trainer->layout);
     executor_close(trainer->executor);
     free(trainer->costs);
+    free(trainer->nodes);
     report_close(&trainer->report);
     dataset_close(trainer->dataset);
     text_close(&trainer->text);

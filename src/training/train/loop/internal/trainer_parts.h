@@ -7,7 +7,7 @@
 #include "training/data/dataset.h"
 #include "training/parallel/agreement.h"
 #include "training/parallel/execute/executor.h"
-#include "training/train/loop/parallel_choice.h"
+#include "training/train/loop/memory.h"
 #include "training/train/loop/trainer.h"
 #include "training/train/report/report.h"
 #include "training/train/state/checkpoint_writer.h"
@@ -31,9 +31,11 @@ struct trainer {
     struct dataset *dataset;
     struct dataset_identity identity;  /* of it, on rank 0, where checkpoints are read or written */
     char changes[SETTINGS_TEXT_BYTES]; /* of settings since the checkpoint that was resumed, on rank 0 */
+    uint32_t *nodes;                   /* that the ranks are on */
     struct parallel_choice parallel;
-    double *costs;       /* of the layers, to balance a pipeline */
-    struct device *sums; /* for gradients and the optimizer: it can round to bf16 */
+    double *costs;                 /* of the layers, to balance a pipeline */
+    struct memory_estimate memory; /* of this rank */
+    struct device *sums;           /* for gradients and the optimizer: it can round to bf16 */
     struct executor *executor;
     struct state_layout *layout; /* which rank holds which weights and moments */
     struct training_state state;

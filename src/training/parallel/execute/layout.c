@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a rank of a mesh does and keeps: stages, layers, schedules, rows, groups. */
+#include "training/parallel/execute/internal/layout.h"
+
+#include "training/parallel/execute/internal/stages.h"
+
+#include <stdlib.h>
+
+/* An evaluation is cut into lists of a few micro-batches, so that it can be stopped. */
+#define EVALUATION_ROUNDS 4
+
+/* ---- the rank ---- */
+
+weft_status executor_check_config(const struct executor_config *config, struct error *error)
+{
+    const uint32_t data = config->mesh.extent[MESH_DATA];
+    if (config->mesh.extent[MESH_TENSOR] > 1)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "a tensor axis of %u ranks: layers cannot be split yet; use the data and pipeline axes",
+                         config->mesh.extent[MESH_TENSOR]);
+    if (config->micro_batches < data)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "a global batch of %u micro-batches is too small for %u ranks of the data axis; use smaller "
+                         "micro-batches, a larger batch, or fewer ranks on that axis",
+                         config->micro_batches, data);
+    if (config->zero && data > 1 && !config->central &&
+        (config->optimizer.kind == OPTIMIZER_LAMB || config->optimizer.kind == OPTIMIZER_LARS))
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "ZeRO-%u cuts tensors into shards, but %s needs the norm of whole ones; use adamw or sgd, or "
+                         "no shards",
+                         config->zero, optimizer_names[config->optimizer.kind]);
+    return WEFT_OK;
+}
+
+void executor_place(struct executor *executor, const struct executor_config *config, const uint32_t point[MESH_AXES])
+{
+    executor->config = *config;
+    executor->description = config->description;
+    executor->data = config->mesh.extent[MESH_DATA];
+    executor->pipeline = config->mesh.extent[MESH_PIPELINE];
+    executor->data_rank = point[MESH_DATA];
+    executor->pipeline_rank = point[MESH_PIPELINE];
+    if (executor->data == 1)
+        executor->config.zero = 0; /* there is nobody to divide with */
+    if (!config->stages)
+        executor->config.stages = executor->pipeline;
+}
+
+bool executor_has_layer(const struct executor *executor, size_t layer)
+{
+    return executor->has_layer[layer];
+}
+
+/* ---- stages ---- */
+
+static weft_status cut_stages(struct executor *executor, struct error *error)
+{
+    const struct model_description *description = executor->description;
+    const struct executor_config *config = &executor->config;
+    const struct model_options *options = &config->model;
+    const uint32_t units = (uint32_t)description->layer_count;
+    double *costs = calloc(units, sizeof *costs);
+    executor->first_unit = calloc((size_t)config->stages + 1, sizeof *executor->first_unit);
+    executor->row_elements = calloc(units, sizeof *executor->row_elements);
+    weft_status status = WEFT_OK;
+    if (!costs || !executor->first_unit || !executor->row_elements)
+        status = error_memory(error, units * sizeof *costs, "the stages of a pipeline");
+    for (uint32_t u = 0; status == WEFT_OK && u < units; u++) {
+        struct model_layer layer;
+        model_get_layer(description, u, WEFT_F32, WEFT_F32, options, &layer);
+        executor->row_elements[u] = layer.width * options->batch * options->sequence;
+    }
+    if (status == WEFT_OK)
+        status = stages_cut(config, config->stages, costs, executor->first_unit, error);
+    free(costs);
+    return status;
+}
+
+static weft_status keep_layers(struct executor *executor, struct error *error)
+{
+    const uint32_t units = (uint32_t)executor->description->layer_count;
+    executor->has_layer = calloc(units, sizeof *executor->has_layer);
+    if (!executor->has_layer)
+        return error_memory(error, units * sizeof *executor->has_layer, "the layers of a rank");
+    for (uint32_t s = executor->pipeline_rank; s < executor->config.stages; s += executor->pipeline)
+        for (uint32_t u = executor->first_unit[s]; u < executor->first_unit[s + 1]; u++)
+            executor->has_layer[u] = true;
+    model_keep_layers(executor->description, executor->has_layer);
+    return WEFT_OK;
+}
+
+/* ---- schedules ---- */
+
+static weft_status write_lists(struct executor *executor, struct error *error)
+{
+    struct step_shape shape = stages_shape(&executor->config, executor->config.stages, executor->first_unit);
+    executor->training.shape = shape;
+    shape.order = STEP_EVALUATION;
+    shape.micro_batches = executor->pipeline > 1 ? EVALUATION_ROUNDS * executor->pipeline : 1;
+    executor->evaluation.shape = shape;
+    weft_status status =
+        step_write(&executor->training.shape, executor->pipeline_rank, &executor->training.schedule, error);
+    return status == WEFT_OK
+               ? step_write(&executor->evaluation.shape, executor->pipeline_rank, &executor->evaluation.schedule, error)
+               : status;
+}
+
+weft_status executor_lay_out(struct executor *executor, struct error *error)
+{
+    weft_status status = cut_stages(executor, error);
+    if (status == WEFT_OK)
+        status = keep_layers(executor, error);
+    return status == WEFT_OK ? write_lists(executor, error) : status;
+}
+
+void executor_layout_free(struct executor *executor)
+{
+    step_free(&executor->training.schedule);
+    step_free(&executor->evaluation.schedule);
+    free(executor->first_unit);
+    free(executor->row_elements);
+    free(executor->has_layer);
+}
+
+/* ---- activations ---- */
+
+struct model_options executor_model_options(const struct executor *executor)
+{
+    struct model_options options = executor->config.model;
+    options.training = true;
+    options.layers = executor->has_layer;
+    options.slots = executor->training.schedule.slots;
+    options.split = executor->config.schedule == STEP_ZERO_BUBBLE_H1;
+    return options;
+}
+
+static size_t larger_of(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+struct executor_rows executor_rows_of(const struct executor *executor)
+{
+    const bool moves = executor->pipeline > 1;
+    size_t most = 0;
+    for (uint32_t u = 0; u + 1 < executor->description->layer_count; u++)
+        most = larger_of(most, executor->row_elements[u]);
+    return (struct executor_rows){
+        .bytes = (most * weft_type_size(executor->config.device->type) + 63) / 64 * 64,
+        .inputs = larger_of(executor->training.schedule.inputs, executor->evaluation.schedule.inputs),
+        .outputs = moves ? STEP_MOVING_BUFFERS : 0,
+        .gradients = moves ? STEP_MOVING_BUFFERS : 1,
+    };
+}
+
+/* ---- groups of a unit ---- */
+
+uint32_t executor_unit_groups(const struct executor *executor, uint32_t unit, uint32_t groups[EXECUTOR_GROUPS_MOST])
+{
+    const struct model_description *description = executor->description;
+    const size_t own = model_layer_group(description, unit);
+    uint32_t count = 0;
+    if (own != NO_PARAMETER)
+        groups[count++] = (uint32_t)own;
+    if (model_layer_uses_tied(description, unit))
+        groups[count++] = (uint32_t)model_tied_group(description);
+    return count;
+}
+
+uint32_t executor_tied_gradient_group(const struct executor *executor, uint32_t unit)
+{
+    return unit > 0 && executor_has_both_uses(executor) ? executor_tied_part(executor)
+                                                        : (uint32_t)model_tied_group(executor->description);
+}
+
+bool executor_owns_group(const struct executor *executor, size_t group)
+{
+    const struct model_description *description = executor->description;
+    if (!description->groups[group].count)
+        return false;
+    return group != model_tied_group(description) || executor->has_layer[0];
+}
+
+/* What the groups of a unit take together: the size of a buffer. */
+static size_t largest_unit(const struct executor *executor)
+{
+    size_t most = 0;
+    for (uint32_t unit = 0; unit < executor->description->layer_count; unit++) {
+        uint32_t groups[EXECUTOR_GROUPS_MOST];
+        const uint32_t count = executor_unit_groups(executor, unit, groups);
+        size_t elements = 0;
+        for (uint32_t i = 0; executor->has_layer[unit] && i < count; i++)
+            elements += executor->description->groups[groups[i]].count;
+        most = larger_of(most, elements);
+    }
+    return most;
+}
+
+static bool group_is_frozen(const struct model_description *description, const struct model_group *group)
+{
+    for (size_t i = 0; i < group->parameter_count; i++)
+        if (!description->parameters[group->parameter + i].frozen)
+            return false;
+    return true;
+}
+
+weft_status executor_groups_of(const struct executor *executor, struct executor_groups *groups, struct error *error)
+{
+    const struct model_description *description = executor->description;
+    const struct executor_config *config = &executor->config;
+    const uint32_t count = (uint32_t)description->group_count;
+    struct group_range *ranges = calloc((size_t)count + 1, sizeof *ranges);
+    if (!ranges)
+        return error_memory(error, count * sizeof *ranges, "groups of parameters");
+    for (uint32_t g = 0; g < count; g++)
+        ranges[g] = (struct group_range){.offset = description->groups[g].offset,
+                                         .count = description->groups[g].count,
+                                         .turn = g,
+                                         .central = config->central,
+                                         .frozen = group_is_frozen(description, &description->groups[g])};
+    if (executor_has_both_uses(executor)) {
+        ranges[count] = ranges[model_tied_group(description)];
+        ranges[count].offset = description->elements;
+    }
+    groups->ranges = ranges;
+    groups->values = (struct value_groups_config){
+        .context = config->context,
+        .comm = executor->comms.axes[MESH_DATA],
+        .device = config->sums,
+        .ranges = ranges,
+        .group_count = count,
+        .elements = description->elements,
+        .zero = config->zero,
+        .activations = config->device->activations != config->device->type,
+        .second_moments = optimizer_has_second_moments(config->optimizer.kind),
+        .buffers = executor->training.schedule.gathered,
+        .buffer_elements = executor_gathers(executor) ? largest_unit(executor) : 0,
+    };
+    groups->gradients = (struct gradient_groups_config){
+        .context = config->context,
+        .comm = executor->comms.axes[MESH_DATA],
+        .device = config->sums,
+        .ranges = ranges,
+        .group_count = count + executor_has_both_uses(executor),
+        .elements = description->gradient_elements,
+        .micro_batches = config->micro_batches,
+        .zero = config->zero,
+        .type = config->gradients,
+        .bucket_bytes = config->bucket_bytes,
+        .buffers = STEP_MOVING_BUFFERS,
+        .buffer_elements = executor_reduces_each(executor) ? largest_unit(executor) : 0,
+    };
+    return WEFT_OK;
+}
+
+size_t executor_tied_bytes(const struct executor *executor)
+{
+    const struct model_description *description = executor->description;
+    const size_t group = model_tied_group(description);
+    if (group == NO_PARAMETER || !description->groups[group].count || executor_has_both_uses(executor))
+        return 0;
+    const struct group_range range = {
+        .count = description->groups[group].count, .turn = (uint32_t)group, .central = executor->config.central};
+    const size_t slice =
+        executor->config.zero ? group_slice_of(&range, executor->data_rank, executor->data).count : range.count;
+    return slice * sizeof(float) + 64; /* a slice may be empty */
+}

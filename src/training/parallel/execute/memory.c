@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "training/parallel/execute/memory.h"
+
+#include "training/parallel/execute/internal/layout.h"
+
+#include <stdlib.h>
+
+static weft_status count_memory(const struct executor *executor, struct executor_memory *memory, struct error *error)
+{
+    const struct device *device = executor->config.device;
+    const struct model_options options = executor_model_options(executor);
+    const struct executor_rows rows = executor_rows_of(executor);
+    struct executor_groups groups;
+    weft_status status = executor_groups_of(executor, &groups, error);
+    if (status != WEFT_OK)
+        return status;
+    const struct value_memory values = value_groups_memory(&groups.values, executor->data_rank, executor->data);
+    const struct gradient_memory gradients =
+        gradient_groups_memory(&groups.gradients, executor->data_rank, executor->data);
+    free(groups.ranges);
+    *memory = (struct executor_memory){
+        .weights = values.weights,
+        .gathered = values.gathered,
+        .gradients = gradients.gradients,
+        .optimizer = values.moments,
+        .partial_sums = gradients.partial_sums,
+        .exchanges = gradients.exchanges + executor_tied_bytes(executor),
+        .bf16_copy = values.copy,
+        .activations = model_memory(executor->description, device->type, device->activations, &options),
+        .rows = (rows.inputs + rows.outputs + rows.gradients) * rows.bytes,
+    };
+    return WEFT_OK;
+}
+
+weft_status executor_memory_of(const struct executor_config *config, const uint32_t point[MESH_AXES],
+                               struct executor_memory *memory, struct error *error)
+{
+    struct executor executor = {0};
+    weft_status status = executor_check_config(config, error);
+    if (status != WEFT_OK)
+        return status;
+    executor_place(&executor, config, point);
+    status = model_description_copy(config->description, &executor.description, error);
+    if (status == WEFT_OK)
+        status = executor_lay_out(&executor, error);
+    if (status == WEFT_OK)
+        status = count_memory(&executor, memory, error);
+    executor_layout_free(&executor);
+    model_description_free(executor.description);
+    return status;
+}
+
+uint64_t executor_memory_total(const struct executor_memory *memory)
+{
+    return memory->weights + memory->gathered + memory->gradients + memory->optimizer + memory->partial_sums +
+           memory->exchanges + memory->bf16_copy + memory->activations + memory->rows;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The memory of an executor, before it is opened.
+ *
+ * executor_open() allocates by the same layout: stages, schedules, rows and groups are computed as for a run, and each
+ * part is counted by the functions that size it (value_groups_memory(), gradient_groups_memory(), model_memory()).
+ */
+#ifndef WEFT_TRAINING_PARALLEL_EXECUTE_MEMORY_H
+#define WEFT_TRAINING_PARALLEL_EXECUTE_MEMORY_H
+
+#include "training/parallel/execute/executor.h"
+
+/**
+ * Bytes of one rank.
+ *
+ * With E elements in the flat array of the rank's layers (its stages' parameters and the gaps between them), D ranks on
+ * the data axis, S = E / D (to a block for each group), G the elements of the largest unit's groups, and L the elements
+ * of the largest group:
+ *
+ *     weights        4 E; ZeRO-3: 4 S
+ *     gathered       ZeRO-3: 4 G for each unit that is gathered at a time, and 2 G more with activations in bf16
+ *     gradients      ZeRO-0, 1: 4 E, with the head's part of a tied table where both users are on this rank; ZeRO-2, 3:
+ *                    4 G for each moving buffer
+ *     optimizer      4 E for each of the optimizer's moments; ZeRO-1 to 3: 4 S
+ *     partial sums   ZeRO-0, 1: 4 E for each array of canonical_stack_room() of the rank's micro-batches but the last;
+ *                    ZeRO-2, 3: 4 S for each of that of all micro-batches
+ *     exchanges      where gradients do not move in place, for two reductions at a time: the roots of the largest group
+ *                    as they are sent, and the roots of its slice from all ranks, as they move and as f32; for
+ *                    all-reduces in bf16 2 E; of a tied table whose users are on two ranks, the other's total
+ *     bf16 copy      activations in bf16: 2 E; ZeRO-3: none
+ *     activations    model_memory() of this rank's layers, with the schedule's slots
+ *     rows           rows between two layers: the schedule's inputs, and two outputs and two gradients, or without a
+ *                    pipeline one gradient
+ */
+struct executor_memory {
+    uint64_t weights;
+    uint64_t gathered;
+    uint64_t gradients;
+    uint64_t optimizer;
+    uint64_t partial_sums;
+    uint64_t exchanges;
+    uint64_t bf16_copy;
+    uint64_t activations;
+    uint64_t rows;
+};
+
+/**
+ * What the rank at `point` of the mesh will allocate. Of `config`, context, communicator, placement and `sums` are not
+ * used, and of `device` only its types. The description is that of the whole network; it does not change. Local.
+ *
+ * Errors: ARGUMENT as for executor_open(); MEMORY.
+ */
+weft_status executor_memory_of(const struct executor_config *config, const uint32_t point[MESH_AXES],
+                               struct executor_memory *memory, struct error *error);
+
+uint64_t executor_memory_total(const struct executor_memory *memory);
+
+#endif
