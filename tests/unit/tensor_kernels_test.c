@@ -391,6 +391,78 @@ static void cross_entropy(void **state)
     }
 }
 
+/* Cut after any class, the losses and gradients are those of cross_entropy(). */
+static void cross_entropy_of_divided_classes(void **state)
+{
+    enum { ROWS = 6, CLASSES = 300, CUTS = 4 };
+    const size_t cut[CUTS + 1] = {0, 1, 130, 131, CLASSES};
+    struct device *const devices[] = {fast, exact};
+    int32_t targets[ROWS];
+    for (size_t i = 0; i < ROWS; i++)
+        targets[i] = (int32_t)random_below(8, i, CLASSES);
+    for (size_t d = 0; d < 2; d++)
+        for (double smoothing = 0; smoothing < 0.2; smoothing += 0.1) {
+            struct device *device = devices[d];
+            const size_t size = weft_type_size(device->type);
+            struct pair whole = pair_random(ROWS * CLASSES, 10, 1), parts[CUTS];
+            struct class_sums sums[CUTS * ROWS];
+            struct divided_classes shape[CUTS];
+            int32_t own_targets[CUTS][ROWS];
+            double expected[ROWS], losses[ROWS];
+            void *all = d ? whole.exact : whole.fast;
+            for (size_t r = 0; r < CUTS; r++) {
+                parts[r] = pair_random(ROWS * CLASSES, 10, 1); /* the same numbers */
+                for (size_t i = 0; i < ROWS; i++)
+                    own_targets[r][i] = targets[i] - (int32_t)cut[r];
+                shape[r] = (struct divided_classes){.rows = ROWS,
+                                                    .classes = cut[r + 1] - cut[r],
+                                                    .all = CLASSES,
+                                                    .ranks = CUTS,
+                                                    .stride = CLASSES,
+                                                    .targets = own_targets[r],
+                                                    .smoothing = smoothing,
+                                                    .scale = 0.25};
+                device->class_sums(device, &shape[r], (char *)(d ? parts[r].exact : parts[r].fast) + cut[r] * size,
+                                   sums + r * ROWS);
+            }
+            device->cross_entropy(device, ROWS, CLASSES, CLASSES, targets, smoothing, 0.25, all, expected);
+            for (size_t r = 0; r < CUTS; r++) {
+                void *part = d ? parts[r].exact : parts[r].fast;
+                device->divided_cross_entropy(device, &shape[r], sums, (char *)part + cut[r] * size, losses);
+                for (size_t i = 0; i < ROWS; i++) {
+                    assert_true(fabs(losses[i] - expected[i]) < 1e-5);
+                    for (size_t j = i * CLASSES + cut[r]; j < i * CLASSES + cut[r + 1]; j++)
+                        assert_true(fabs(get(device, part, j) - get(device, all, j)) < 0.25 * 2e-6);
+                }
+                pair_release(&parts[r], 1);
+            }
+            pair_release(&whole, 1);
+        }
+}
+
+/* The rows of tokens that another rank has are 0, and their gradients go nowhere. */
+static void embedding_of_other_ranks_tokens(void **state)
+{
+    const int32_t tokens[] = {1, -1, -7, 0};
+    const float table[] = {1, 2, 3, 4}, positions[] = {10, 20, 30, 40};
+    float out[8], gradient[] = {1, 2, 3, 4, 5, 6, 7, 8}, to_table[4] = {0}, to_positions[4];
+    fast->embedding_forward(fast, 2, 2, 2, 0, tokens, table, NULL, out);
+    assert_memory_equal(out, ((float[]){3, 4, 0, 0, 0, 0, 1, 2}), sizeof out);
+    fast->embedding_forward(fast, 2, 2, 2, 0, tokens, table, positions, out);
+    assert_memory_equal(out, ((float[]){13, 24, 30, 40, 10, 20, 31, 42}), sizeof out);
+    fast->embedding_backward(fast, 2, 2, 2, tokens, gradient, to_table, to_positions);
+    assert_memory_equal(to_table, ((float[]){7, 8, 1, 2}), sizeof to_table);
+    assert_memory_equal(to_positions, ((float[]){6, 8, 10, 12}), sizeof to_positions);
+}
+
+static void columns(void **state)
+{
+    const float from[] = {1, 2, 3, 4, 5, 6};
+    float to[8] = {0};
+    fast->copy_columns(fast, 2, 2, from + 1, 3, to + 1, 4);
+    assert_memory_equal(to, ((float[]){0, 2, 3, 0, 0, 5, 6, 0}), sizeof to);
+}
+
 static void a_logit_that_is_no_number_makes_a_loss_that_is_none(void **state)
 {
     float logits[40] = {0};
@@ -421,6 +493,9 @@ int main(void)
         cmocka_unit_test(attention),
         cmocka_unit_test(embedding),
         cmocka_unit_test(cross_entropy),
+        cmocka_unit_test(cross_entropy_of_divided_classes),
+        cmocka_unit_test(embedding_of_other_ranks_tokens),
+        cmocka_unit_test(columns),
         cmocka_unit_test(a_logit_that_is_no_number_makes_a_loss_that_is_none),
     };
     size_t count;

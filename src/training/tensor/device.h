@@ -123,6 +123,29 @@ struct dropout {
     size_t sequence; /**< rows of a sample; below 2^32 */
 };
 
+/**
+ * Cross entropy over classes that are divided over ranks. Each rank has the logits of neighboring classes. It reduces
+ * them to struct class_sums of each row, which the ranks exchange (training/tensor/class_sums.h).
+ */
+struct divided_classes {
+    size_t rows;
+    size_t classes; /**< of this rank */
+    size_t all;     /**< of all ranks */
+    size_t ranks;
+    size_t stride; /**< elements of a row of logits */
+    const int32_t
+        *targets; /**< counted from this rank's first class; those of other ranks are outside of its classes */
+    double smoothing, scale; /**< as for cross_entropy() */
+};
+
+/** Some of the logits of a row. */
+struct class_sums {
+    double largest;
+    double exponentials; /**< sum of e^(logit - largest) */
+    double sum;          /**< of the logits; 0 without label smoothing */
+    double at_target;    /**< the target's logit; 0 if it is not one of them */
+};
+
 /** One step of AdamW; the formula is in training/tensor/adamw.h. */
 struct adamw {
     double rate;           /**< learning rate of this step */
@@ -177,6 +200,9 @@ struct device {
 
     /** x = value. */
     void (*fill)(struct device *device, size_t count, double value, void *x);
+    /** to = from, `rows` rows of `width` elements, which begin `stride_from` and `stride_to` elements apart. */
+    void (*copy_columns)(struct device *device, size_t rows, size_t width, const void *from, size_t stride_from,
+                         void *to, size_t stride_to);
     /** out = a + b; out may be a or b. */
     void (*add)(struct device *device, size_t count, const void *a, const void *b, void *out);
     /** y = x + branch [a]; y may be x. */
@@ -278,10 +304,10 @@ struct device {
                                const void *logsums, const void *gradient_out, void *gradient_qkv);
 
     /** out[b x sequence + t] = table[tokens[b x sequence + t]] + positions[first_position + t]; positions may be NULL.
-     */
+     * The row of a negative token, whose table another rank has, is 0 in place of the table's. */
     void (*embedding_forward)(struct device *device, size_t batch, size_t sequence, size_t width, size_t first_position,
                               const int32_t *tokens, const void *table, const void *positions, void *out);
-    /** Adds to rows of gradient_table, overwrites the first `sequence` rows of gradient_positions unless that is NULL.
+    /** Adds to rows of gradient_table, except for negative tokens; overwrites the first `sequence` rows of gradient_positions unless that is NULL.
      */
     void (*embedding_backward)(struct device *device, size_t batch, size_t sequence, size_t width,
                                const int32_t *tokens, const void *gradient_out, void *gradient_table,
@@ -295,6 +321,14 @@ struct device {
      */
     void (*cross_entropy)(struct device *device, size_t rows, size_t classes, size_t stride, const int32_t *targets,
                           double smoothing, double scale, void *logits, double *losses);
+
+    /** sums[i] = what the logits [a] of this rank in row i come to. */
+    void (*class_sums)(struct device *device, const struct divided_classes *shape, const void *logits,
+                       struct class_sums *sums);
+    /** As cross_entropy(), from the sums of all ranks: rank 0's of all rows, then rank 1's and so on. The same losses on
+     * every rank; logits, and gradients in their place, are this rank's. */
+    void (*divided_cross_entropy)(struct device *device, const struct divided_classes *shape,
+                                  const struct class_sums *sums, void *logits, double *losses);
 };
 
 /** The names of the devices: "cpu", "reference", "reference-f32". Ends with NULL. */

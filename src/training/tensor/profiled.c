@@ -158,6 +158,9 @@ PROFILE_MOVE(WRITE, write, (void *to, const void *from_host, size_t bytes), (to,
 PROFILE_MOVE(READ, read, (void *to_host, const void *from, size_t bytes), (to_host, from, bytes), 2 * (double)bytes)
 PROFILE_MOVE(COPY, copy, (void *to, const void *from, size_t bytes), (to, from, bytes), 2 * (double)bytes)
 PROFILE_MOVE(FILL, fill, (size_t count, double value, void *x), (count, value, x), elements(device, count))
+PROFILE_MOVE(COPY_COLUMNS, copy_columns,
+             (size_t rows, size_t width, const void *from, size_t stride_from, void *to, size_t stride_to),
+             (rows, width, from, stride_from, to, stride_to), 2 * elements(device, rows *width))
 PROFILE_MOVE(ADD, add, (size_t count, const void *a, const void *b, void *out), (count, a, b, out),
              3 * elements(device, count))
 PROFILE_MOVE(ADD_BRANCH, add_branch, (size_t count, const void *x, const void *branch, void *y), (count, x, branch, y),
@@ -239,6 +242,12 @@ PROFILE_MOVE(CROSS_ENTROPY, cross_entropy,
               void *logits, double *losses),
              (rows, classes, stride, targets, smoothing, scale, logits, losses),
              (scale != 0 ? 2 : 1) * activations(device, rows *classes))
+PROFILE_MOVE(CLASS_SUMS, class_sums, (const struct divided_classes *shape, const void *logits, struct class_sums *sums),
+             (shape, logits, sums), activations(device, shape->rows * shape->classes))
+PROFILE_MOVE(DIVIDED_CROSS_ENTROPY, divided_cross_entropy,
+             (const struct divided_classes *shape, const struct class_sums *sums, void *logits, double *losses),
+             (shape, sums, logits, losses),
+             (shape->scale != 0 ? 2 : 0) * activations(device, shape->rows * shape->classes))
 
 /* ---- opening ---- */
 

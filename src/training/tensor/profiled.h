@@ -17,6 +17,7 @@
     X(READ, read, "read")                                                                                              \
     X(COPY, copy, "copy")                                                                                              \
     X(FILL, fill, "fill")                                                                                              \
+    X(COPY_COLUMNS, copy_columns, "copy columns")                                                                      \
     X(ADD, add, "add")                                                                                                 \
     X(ADD_BRANCH, add_branch, "add branch")                                                                            \
     X(DROPOUT, dropout, "dropout")                                                                                     \
@@ -45,7 +46,9 @@
     X(ATTENTION_BACKWARD, attention_backward, "attention, backward")                                                   \
     X(EMBEDDING_FORWARD, embedding_forward, "embedding, forward")                                                      \
     X(EMBEDDING_BACKWARD, embedding_backward, "embedding, backward")                                                   \
-    X(CROSS_ENTROPY, cross_entropy, "cross-entropy")
+    X(CROSS_ENTROPY, cross_entropy, "cross-entropy")                                                                   \
+    X(CLASS_SUMS, class_sums, "sums of classes")                                                                       \
+    X(DIVIDED_CROSS_ENTROPY, divided_cross_entropy, "cross-entropy, divided")
 
 enum profiled_kernel {
 #define PROFILED_CONSTANT(constant, member, name) PROFILED_##constant,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Layers on the processor: oneDNN for matrix products, our own kernels for the passes between them. */
+#include "training/tensor/class_sums.h"
 #include "training/tensor/cpu/cpu.h"
 #include "training/tensor/cpu/matmul.h"
 
@@ -213,14 +214,18 @@ static void cpu_embedding_forward(struct device *device, size_t batch, size_t se
 {
     struct cpu *cpu = cpu_of(device);
     FOR_EACH_PART(part, batch * sequence, 1, device->threads) {
-        for (size_t row = part.first; row < part.first + part.count; row++)
-            if (positions)
-                cpu->kernels->add(width, (const float *)table + (size_t)tokens[row] * width,
-                                  (const float *)positions + (first_position + row % sequence) * width,
-                                  (float *)out + row * width);
+        for (size_t row = part.first; row < part.first + part.count; row++) {
+            const float *token = tokens[row] < 0 ? NULL : (const float *)table + (size_t)tokens[row] * width;
+            const float *position =
+                positions ? (const float *)positions + (first_position + row % sequence) * width : NULL;
+            float *to = (float *)out + row * width;
+            if (token && position)
+                cpu->kernels->add(width, token, position, to);
+            else if (token || position)
+                memcpy(to, token ? token : position, width * sizeof(float));
             else
-                memcpy((float *)out + row * width, (const float *)table + (size_t)tokens[row] * width,
-                       width * sizeof(float));
+                memset(to, 0, width * sizeof(float));
+        }
     }
 }
 
@@ -239,8 +244,10 @@ static void cpu_embedding_backward(struct device *device, size_t batch, size_t s
                    part.count * sizeof *gradient);
         for (size_t row = 0; row < batch * sequence; row++) {
             const float *from = gradient + row * width + part.first;
-            float *token = of_table + (size_t)tokens[row] * width + part.first;
-            cpu->kernels->add(part.count, token, from, token);
+            if (tokens[row] >= 0) {
+                float *token = of_table + (size_t)tokens[row] * width + part.first;
+                cpu->kernels->add(part.count, token, from, token);
+            }
             if (of_positions && row >= sequence) {
                 float *position = of_positions + row % sequence * width + part.first;
                 cpu->kernels->add(part.count, position, from, position);
@@ -256,6 +263,28 @@ static void cpu_cross_entropy(struct device *device, size_t rows, size_t classes
     FOR_EACH_PART(part, rows, 1, device->threads)
         cpu->kernels->cross_entropy(part.count, classes, stride, targets + part.first, (float)smoothing, (float)scale,
                                     activation_at(cpu, logits, part.first * stride), losses + part.first);
+}
+
+static void cpu_class_sums(struct device *device, const struct divided_classes *shape, const void *logits,
+                           struct class_sums *sums)
+{
+    struct cpu *cpu = cpu_of(device);
+    FOR_EACH_PART(part, shape->rows, 1, device->threads)
+        for (size_t row = part.first; row < part.first + part.count; row++)
+            sums[row] = cpu->kernels->class_sums(shape, row, activation_at(cpu, logits, row * shape->stride));
+}
+
+static void cpu_divided_cross_entropy(struct device *device, const struct divided_classes *shape,
+                                      const struct class_sums *sums, void *logits, double *losses)
+{
+    struct cpu *cpu = cpu_of(device);
+    FOR_EACH_PART(part, shape->rows, 1, device->threads)
+        for (size_t row = part.first; row < part.first + part.count; row++) {
+            const struct class_sums all = class_sums_join(shape, sums, row);
+            losses[row] = class_sums_loss(shape, &all);
+            if (shape->scale != 0)
+                cpu->kernels->class_gradient(shape, row, &all, activation_at(cpu, logits, row * shape->stride));
+        }
 }
 
 void cpu_layers_put(struct device *device)
@@ -274,4 +303,6 @@ void cpu_layers_put(struct device *device)
     device->embedding_forward = cpu_embedding_forward;
     device->embedding_backward = cpu_embedding_backward;
     device->cross_entropy = cpu_cross_entropy;
+    device->class_sums = cpu_class_sums;
+    device->divided_cross_entropy = cpu_divided_cross_entropy;
 }

@@ -2,6 +2,8 @@
 /* Vectors on the processor: elementwise kernels, optimizers and sums, each cut into ranges. */
 #include "training/tensor/cpu/cpu.h"
 
+#include <string.h>
+
 #define GRAIN           1024 /* elements; parts do not share cache lines */
 #define UPDATED_AT_ONCE 1024 /* elements: they are in the L1 cache when they are cast */
 
@@ -10,6 +12,14 @@ static void cpu_fill(struct device *device, size_t count, double value, void *x)
     struct cpu *cpu = cpu_of(device);
     FOR_EACH_PART(part, count, GRAIN, device->threads)
         cpu->kernels->fill(part.count, (float)value, (float *)x + part.first);
+}
+
+static void cpu_copy_columns(struct device *device, size_t rows, size_t width, const void *from, size_t stride_from,
+                             void *to, size_t stride_to)
+{
+    FOR_EACH_PART(part, rows, 1, device->threads)
+        for (size_t row = part.first; row < part.first + part.count; row++)
+            memcpy((float *)to + row * stride_to, (const float *)from + row * stride_from, width * sizeof(float));
 }
 
 static void cpu_add(struct device *device, size_t count, const void *a, const void *b, void *out)
@@ -154,6 +164,7 @@ static void cpu_column_sums(struct device *device, size_t rows, size_t width, co
 void cpu_vectors_put(struct device *device)
 {
     device->fill = cpu_fill;
+    device->copy_columns = cpu_copy_columns;
     device->add = cpu_add;
     device->add_branch = cpu_add_branch;
     device->dropout = cpu_dropout;

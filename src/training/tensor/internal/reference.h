@@ -6,6 +6,7 @@
  * A template: reference_f32.c and reference_f64.c include it once each, with REAL (the element type), REAL_TYPE,
  * REFERENCE_NAME and REFERENCE_OPEN defined. Sums are in REAL too, except where device.h says double.
  */
+#include "training/tensor/class_sums.h"
 #include "training/tensor/devices.h"
 #include "training/tensor/dropout.h"
 
@@ -62,6 +63,13 @@ static void reference_fill(struct device *device, size_t count, double value, vo
     REAL *x = x_;
     for (size_t i = 0; i < count; i++)
         x[i] = (REAL)value;
+}
+
+static void reference_copy_columns(struct device *device, size_t rows, size_t width, const void *from,
+                                   size_t stride_from, void *to, size_t stride_to)
+{
+    for (size_t i = 0; i < rows; i++)
+        memcpy((REAL *)to + i * stride_to, (const REAL *)from + i * stride_from, width * sizeof(REAL));
 }
 
 static void reference_add(struct device *device, size_t count, const void *a_, const void *b_, void *out_)
@@ -490,7 +498,7 @@ static void reference_embedding_forward(struct device *device, size_t batch, siz
     REAL *out = out_;
     for (size_t row = 0; row < batch * sequence; row++)
         for (size_t j = 0; j < width; j++) {
-            out[row * width + j] = table[(size_t)tokens[row] * width + j];
+            out[row * width + j] = tokens[row] < 0 ? 0 : table[(size_t)tokens[row] * width + j];
             if (positions)
                 out[row * width + j] += positions[(first_position + row % sequence) * width + j];
         }
@@ -506,7 +514,8 @@ static void reference_embedding_backward(struct device *device, size_t batch, si
         memset(gradient_positions, 0, sequence * width * sizeof(REAL));
     for (size_t row = 0; row < batch * sequence; row++)
         for (size_t j = 0; j < width; j++) {
-            gradient_table[(size_t)tokens[row] * width + j] += gradient_out[row * width + j];
+            if (tokens[row] >= 0)
+                gradient_table[(size_t)tokens[row] * width + j] += gradient_out[row * width + j];
             if (gradient_positions)
                 gradient_positions[row % sequence * width + j] += gradient_out[row * width + j];
         }
@@ -536,6 +545,38 @@ static void reference_cross_entropy(struct device *device, size_t rows, size_t c
     }
 }
 
+static void reference_class_sums(struct device *device, const struct divided_classes *shape, const void *logits_,
+                                 struct class_sums *sums)
+{
+    for (size_t i = 0; i < shape->rows; i++) {
+        const REAL *logits = (const REAL *)logits_ + i * shape->stride;
+        sums[i] = (struct class_sums){.largest = -INFINITY};
+        for (size_t j = 0; j < shape->classes; j++)
+            sums[i].largest = fmax(sums[i].largest, logits[j]);
+        for (size_t j = 0; j < shape->classes; j++) {
+            sums[i].exponentials += exp(logits[j] - sums[i].largest);
+            sums[i].sum += shape->smoothing > 0 ? logits[j] : 0;
+        }
+        if (classes_have_target(shape, i))
+            sums[i].at_target = logits[shape->targets[i]];
+    }
+}
+
+static void reference_divided_cross_entropy(struct device *device, const struct divided_classes *shape,
+                                            const struct class_sums *sums, void *logits_, double *losses)
+{
+    for (size_t i = 0; i < shape->rows; i++) {
+        const struct class_sums all = class_sums_join(shape, sums, i);
+        REAL *logits = (REAL *)logits_ + i * shape->stride;
+        losses[i] = class_sums_loss(shape, &all);
+        for (size_t j = 0; shape->scale != 0 && j < shape->classes; j++) {
+            const double share =
+                shape->smoothing / (double)shape->all + (j == (size_t)shape->targets[i] ? 1 - shape->smoothing : 0);
+            logits[j] = (REAL)(shape->scale * (exp(logits[j] - all.largest) / all.exponentials - share));
+        }
+    }
+}
+
 weft_status REFERENCE_OPEN(enum kernel_set set, int threads, struct device **device, struct error *error)
 {
     struct device *reference = malloc(sizeof *reference);
@@ -556,6 +597,7 @@ weft_status REFERENCE_OPEN(enum kernel_set set, int threads, struct device **dev
         .read = reference_copy,
         .copy = reference_copy,
         .fill = reference_fill,
+        .copy_columns = reference_copy_columns,
         .add = reference_add,
         .add_branch = reference_add_branch,
         .dropout = reference_dropout,
@@ -585,6 +627,8 @@ weft_status REFERENCE_OPEN(enum kernel_set set, int threads, struct device **dev
         .embedding_forward = reference_embedding_forward,
         .embedding_backward = reference_embedding_backward,
         .cross_entropy = reference_cross_entropy,
+        .class_sums = reference_class_sums,
+        .divided_cross_entropy = reference_divided_cross_entropy,
     };
     *device = reference;
     return WEFT_OK;

@@ -5,6 +5,7 @@
  * Everything else is static, so that no code for one instruction set can be linked in place of another's.
  */
 #include "training/tensor/kernels/kernels.h"
+#include "training/tensor/class_sums.h"
 #include "training/tensor/kernels/internal/activation.h"
 #include "training/tensor/kernels/internal/vector.h"
 
@@ -47,6 +48,8 @@ const struct kernels KERNELS = {
     .swiglu_backward = swiglu_backward,
     .rotary = rotary,
     .cross_entropy = cross_entropy,
+    .class_sums = class_sums,
+    .class_gradient = class_gradient,
     .attention_scratch = attention_scratch,
     .attention_forward = attention_forward,
     .attention_backward = attention_backward,

@@ -65,6 +65,10 @@ struct kernels {
     void (*rotary)(size_t heads, size_t head_width, const float *turns, bool back, void *row);
     void (*cross_entropy)(size_t rows, size_t classes, size_t stride, const int32_t *targets, float smoothing,
                           float scale, void *logits, double *losses);
+    /** Of one row; `shape` has its classes and its target. */
+    struct class_sums (*class_sums)(const struct divided_classes *shape, size_t row, const void *logits);
+    /** The gradient of one row in place, from the sums over all classes. */
+    void (*class_gradient)(const struct divided_classes *shape, size_t row, const struct class_sums *all, void *logits);
 
     /** Floats of scratch that one attention call below needs. */
     size_t (*attention_scratch)(const struct attention *shape);

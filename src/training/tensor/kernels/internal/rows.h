@@ -254,6 +254,22 @@ static void logits_to_gradient(activation *x, float most, float factor, float le
     }
 }
 
+/* Replace logits of a row with their gradients. `most` and `sum` are over `all` classes; `target` is NULL if it is not
+ * among these. */
+static void row_to_gradient(activation *row, activation *target, float most, float sum, size_t classes, size_t all,
+                            float smoothing, float scale)
+{
+    const float factor = scale / sum, less = scale * smoothing / (float)all;
+    const float at_target = target ? activation_value(*target) : 0;
+    logits_to_gradient(row, most, factor, less, classes);
+    if (!target)
+        return;
+    /* Recomputed, because the difference would be lost in the rounded value. */
+    vector term = vector_exponential(vector_of(at_target - most));
+    term = vector_multiply_add(term, vector_of(factor), vector_of(-less - scale * (1 - smoothing)));
+    activation_store_part(target, term, 1);
+}
+
 static void cross_entropy(size_t rows, size_t classes, size_t stride, const int32_t *targets, float smoothing,
                           float gradient_scale, void *logits_, double *losses)
 {
@@ -268,11 +284,27 @@ static void cross_entropy(size_t rows, size_t classes, size_t stride, const int3
         losses[i] = log((double)sum) + (double)most - expected;
         if (gradient_scale == 0)
             continue;
-        const float factor = gradient_scale / sum, less = gradient_scale * smoothing / (float)classes;
-        logits_to_gradient(row, most, factor, less, classes);
-        /* Recomputed, because the difference would be lost in the rounded value. */
-        vector term = vector_exponential(vector_of(at_target - most));
-        term = vector_multiply_add(term, vector_of(factor), vector_of(-less - gradient_scale * (1 - smoothing)));
-        activation_store_part(target, term, 1);
+        row_to_gradient(row, target, most, sum, classes, classes, smoothing, gradient_scale);
     }
+}
+
+/* ---- over some of the classes ---- */
+
+static struct class_sums class_sums(const struct divided_classes *shape, size_t row, const void *logits)
+{
+    const activation *x = logits;
+    const float most = logits_largest(x, shape->classes);
+    return (struct class_sums){
+        .largest = (double)most,
+        .exponentials = (double)logits_exponentials(x, most, shape->classes),
+        .sum = shape->smoothing > 0 ? (double)logits_sum(x, shape->classes) : 0,
+        .at_target = classes_have_target(shape, row) ? (double)activation_value(x[shape->targets[row]]) : 0,
+    };
+}
+
+static void class_gradient(const struct divided_classes *shape, size_t row, const struct class_sums *all, void *logits)
+{
+    activation *x = logits, *target = classes_have_target(shape, row) ? x + shape->targets[row] : NULL;
+    row_to_gradient(x, target, (float)all->largest, (float)all->exponentials, shape->classes, shape->all,
+                    (float)shape->smoothing, (float)shape->scale);
 }
