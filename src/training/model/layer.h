@@ -15,6 +15,7 @@
 #define WEFT_TRAINING_MODEL_LAYER_H
 
 #include "training/model/passes.h"
+#include "training/model/tensor_group.h"
 
 /** Offsets in the flat array are multiples of this many elements. */
 #define MODEL_ALIGNMENT 16
@@ -23,6 +24,7 @@
 struct pass {
     struct device *device;
     const struct model_description *description;
+    const struct tensor_group *tensor; /**< the ranks that the layer is divided over; NULL: this one has all of it */
     const struct layer_arrays *arrays; /**< parameters: pass_parameter() and the like */
     size_t origin;                     /**< offset of the layer's group in the flat array */
     size_t batch;
@@ -30,8 +32,9 @@ struct pass {
     size_t first;                     /**< other than 0 only where one sequence is extended */
     bool prepare;                     /**< a backward pass may follow: keep what it needs */
     bool training;                    /**< of the model: see layer_memory */
-    const int32_t *tokens;            /**< on the device, one a row */
-    const int32_t *targets;           /**< on the device, one a row; NULL: logits are wanted */
+    const int32_t *tokens;            /**< on the device, one a row; those of another tensor rank's rows are negative */
+    const int32_t *targets;           /**< on the device, one a row, counted from this tensor rank's first class; NULL:
+                                         logits are wanted */
     double *losses;                   /**< on the device, one a row */
     double smoothing;                 /**< of labels */
     double dropout;                   /**< share of what layers add to the stream that is dropped; 0: none */
@@ -66,6 +69,7 @@ struct layer_room {
     size_t activation; /**< bytes of an activation */
     size_t batch;
     size_t sequence;
+    size_t ranks; /**< of the tensor axis */
     bool training;
 };
 
@@ -86,6 +90,9 @@ struct layer_kind {
 
     struct layer_memory (*memory)(const struct layer *layer, const struct layer_room *room);
 
+    /** Make a layer's settings those of one rank of a tensor axis. Its parameters follow their divisions. */
+    void (*divide)(void *settings, size_t ranks, size_t rank);
+
     /** Floating-point operations of the forward pass for one row in sequences of `sequence`. */
     double (*flops)(const struct layer *layer, size_t sequence);
 
@@ -104,7 +111,8 @@ struct layer_kind {
     void (*backward_input)(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
                            const void *x, void *gradient);
 
-    /** The gradients of the layer's parameters, which it overwrites; of a tied table, this layer's part. */
+    /** The gradients of the layer's parameters, which it overwrites: on a tensor axis those of this rank's part, and the
+     * same on all ranks for parameters that are not divided. Of a tied table, this layer's part. */
     void (*backward_weights)(const struct layer *layer, const struct pass *pass, const struct layer_places *places);
 };
 
@@ -114,6 +122,7 @@ static inline struct layer_room pass_room(const struct pass *pass)
                                .activation = weft_type_size(pass->device->activations),
                                .batch = pass->room_batch,
                                .sequence = pass->room_sequence,
+                               .ranks = pass->description->tensor_ranks,
                                .training = pass->training};
 }
 
@@ -141,6 +150,15 @@ weft_status description_add_layer(struct model_description *description, const s
 weft_status description_add_parameter(struct model_description *description, size_t rows, size_t columns,
                                       struct initial initial, const char *prefix, const char *name, size_t *number,
                                       struct error *error);
+
+/** Say how a parameter is divided over a tensor axis; nothing for NO_PARAMETER. */
+void description_divide(struct model_description *description, size_t number, const struct model_division *division);
+
+/** Elements of a parameter: of the whole tensor, and the most that a rank of the tensor axis has. */
+struct division_counts {
+    size_t whole, most;
+};
+struct division_counts division_counts_of(const struct model_description *description, size_t number);
 
 /** Have the last layer use parameter `table` of an earlier layer: the network's tied table. That must be the first
  * parameter of its layer. */
@@ -174,6 +192,13 @@ static inline void *pass_at(const struct pass *pass, const void *array, size_t i
 static inline void *pass_activation_at(const struct pass *pass, const void *array, size_t index)
 {
     return (char *)array + index * weft_type_size(pass->device->activations);
+}
+
+/** Sum an array over the tensor axis; nothing on one rank. */
+static inline void pass_sum(const struct pass *pass, weft_type type, size_t count, void *array)
+{
+    if (pass->tensor)
+        pass->tensor->sum(pass->tensor->context, type, count, array);
 }
 
 /** Elements between the beginning of the array that holds parameter `which` and the parameter. */

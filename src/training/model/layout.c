@@ -78,9 +78,10 @@ static void layout_count_weights(struct model_description *description)
         parameter->count = 1;
         for (size_t d = 0; d < parameter->dimensions; d++)
             parameter->count *= parameter->shape[d];
-        description->weights += parameter->count;
+        const size_t whole = division_counts_of(description, i).whole;
+        description->weights += whole;
         if (parameter->frozen)
-            description->frozen_weights += parameter->count;
+            description->frozen_weights += whole;
         else if (description->first_trainable == count)
             description->first_trainable = i;
     }
@@ -89,7 +90,7 @@ static void layout_count_weights(struct model_description *description)
 void model_lay_out_parameters(struct model_description *description)
 {
     struct model_group *group = description->groups; /* of the current parameter, unless there are none */
-    size_t elements = 0, whole = 0;                  /* of the parameters so far: that are kept, of the whole network */
+    size_t elements = 0, whole = 0; /* of the parameters so far: that are kept, of all layers and the largest rank */
     layout_count_weights(description);
     for (size_t i = 0; i < description->parameter_count; i++) {
         struct model_parameter *parameter = &description->parameters[i];
@@ -100,7 +101,7 @@ void model_lay_out_parameters(struct model_description *description)
         }
         parameter->offset = elements;
         elements += parameter->absent ? 0 : room;
-        whole += room;
+        whole += layout_round_up(division_counts_of(description, i).most, MODEL_ALIGNMENT);
         if (group && i + 1 == group->parameter + group->parameter_count) {
             elements = layout_round_up(elements, DEVICE_SQUARES_BLOCK);
             whole = layout_round_up(whole, DEVICE_SQUARES_BLOCK);

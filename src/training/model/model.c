@@ -29,6 +29,11 @@ weft_status model_check_options(const struct model_description *description, con
     if (!(options->dropout >= 0 && options->dropout < 1))
         return error_set(error, WEFT_ERROR_ARGUMENT, "a dropout of %g is impossible; it must be from 0 to below 1",
                          options->dropout);
+    if ((options->tensor ? options->tensor->ranks : 1) != description->tensor_ranks ||
+        (options->tensor && !options->slots))
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "a model that is divided over %zu tensor ranks needs their group, for passes layer by layer",
+                         description->tensor_ranks);
     return WEFT_OK;
 }
 
@@ -60,9 +65,9 @@ weft_status model_open(const struct model_description *description, struct devic
     status = model_copy_layers(model, error);
     if (status == WEFT_OK)
         status = model_lists_open(model, error);
-    model->host = calloc(numbers, sizeof *model->host);
+    model->host = calloc(numbers, sizeof(double));
     if (status == WEFT_OK && !model->host)
-        status = error_memory(error, numbers * sizeof *model->host, "a model's losses");
+        status = error_memory(error, numbers * sizeof(double), "a model's losses");
     if (status == WEFT_OK) {
         model_plan_memory(model, device->type, device->activations, &arena);
         model->memory = device->allocate(device, arena.used, "a model's activations", error);

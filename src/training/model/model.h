@@ -71,6 +71,18 @@ const struct model_size *model_sizes(size_t *count);
  * the message suggests the nearest one. model_shape_load() (training/model/file/model_file.h) also accepts files. */
 weft_status model_shape_find(const char *name, struct model_shape *shape, struct error *error);
 
+#define MODEL_SEGMENTS 3
+
+/**
+ * How a tensor is divided over the ranks of a tensor axis: along one dimension, each segment of it by itself. Rank r of
+ * R has elements n r / R to n (r + 1) / R, rounded down, of a segment of n.
+ */
+struct model_division {
+    size_t segments; /**< 0: it is not divided, every rank has the whole tensor */
+    size_t dimension;
+    size_t lengths[MODEL_SEGMENTS]; /**< of the segments along that dimension, over all ranks */
+};
+
 /**
  * One tensor of the flat array. Its index in the description's list is the parameter's number everywhere: in layers, the
  * optimizer, gradient buckets and checkpoints.
@@ -78,8 +90,9 @@ weft_status model_shape_find(const char *name, struct model_shape *shape, struct
 struct model_parameter {
     char name[MODEL_NAME_BYTES]; /**< as in the network's public safetensors: "h.0.attn.c_attn.weight" */
     size_t dimensions;
-    size_t shape[MODEL_DIMENSIONS]; /**< row-major */
-    size_t count;                   /**< elements: the product of `shape` */
+    size_t shape[MODEL_DIMENSIONS]; /**< row-major; of a description that is divided: this rank's part */
+    struct model_division division;
+    size_t count;           /**< elements: the product of `shape` */
     size_t offset;          /**< of its first element in the flat array; a multiple of 16 elements (64 bytes in f32) */
     bool decay;             /**< weight decay applies: tensors of two dimensions and more, embeddings among them */
     bool frozen;            /**< not trained: no gradient, no weight decay, moments stay as they are */
@@ -111,7 +124,9 @@ struct model_description {
     struct model_shape shape;
     struct model_parameter *parameters; /**< in forward order, offsets rising */
     size_t parameter_count, parameter_room;
-    size_t weights;           /**< sum of their counts: the network's published size */
+    size_t tensor_ranks; /**< of the axis that it is divided over, and this rank's place there: model_divide() */
+    size_t tensor_rank;
+    size_t weights;           /**< elements of the whole network's parameters: its published size */
     size_t frozen_weights;    /**< of these, frozen ones */
     size_t first_trainable;   /**< index of the first parameter that is not frozen: backward ends at its layer, and sets
                                the gradients of the layers before it to 0 */
@@ -146,6 +161,32 @@ void model_lay_out_parameters(struct model_description *description);
  * only. May be repeated with other layers. A group's number, block and parameters do not change.
  */
 void model_keep_layers(struct model_description *description, const bool *kept);
+
+/**
+ * Turn the description of a whole network into that of rank `rank` of a tensor axis of `ranks` (Shoeybi et al. 2019,
+ * "Megatron-LM"): each rank has some of the heads, of the hidden elements, and of the vocabulary's rows.
+ *
+ *     divided by outputs     queries, keys and values; up and gate; dense; the head
+ *     divided by inputs      the products that end a branch: out, down
+ *     divided by rows        the embedding table, which may be the head's matrix
+ *     whole on every rank    norms, positions, and biases of products that are divided by inputs
+ *
+ * The vocabulary's rows may be divided unevenly. description->shape, names and numbers stay those of the whole network,
+ * and so do the blocks of groups: they have room for the rank with the most. A description is divided once. Errors:
+ * ARGUMENT if heads, kv_heads or hidden cannot be divided evenly, or the vocabulary is too small.
+ */
+weft_status model_divide(struct model_description *description, size_t ranks, size_t rank, struct error *error);
+
+/** Elements of a parameter that this rank has: neighbors here and in the whole tensor, row-major. */
+struct model_range {
+    size_t first; /**< in the whole tensor */
+    size_t local; /**< in this rank's part */
+    size_t count;
+};
+
+/** The ranges of a parameter that make up this rank's part, in order; one where it is not divided. */
+size_t model_range_count(const struct model_description *description, size_t parameter);
+struct model_range model_get_range(const struct model_description *description, size_t parameter, size_t number);
 
 /** The group of a layer's own parameters, NO_PARAMETER where it has none; a tied table is not among them. */
 size_t model_layer_group(const struct model_description *description, size_t layer);
@@ -217,6 +258,8 @@ struct model_options {
                      0: one, and the model also makes passes through all layers */
     bool split;   /**< layer by layer: a layer's weights pass may come any time after its input pass, as in zero-bubble
                      schedules, and costs memory; otherwise it follows immediately */
+    const struct tensor_group *tensor; /**< of a description that is divided: training/model/tensor_group.h. Borrowed;
+                                          NULL: one rank. Such a model makes passes layer by layer only. */
 };
 
 /** Layer `number` of `layer_count`, its bytes as for model_memory(). Text lives as long as the description. */
@@ -233,8 +276,8 @@ size_t model_memory(const struct model_description *description, weft_type type,
 
 /**
  * Set all `elements` of the flat array: GPT-2's initial values (normal 0.02; residual projections divided by sqrt(2
- * layers); gains 1, biases and gaps 0). Value i of tensor j is a function of (seed, j, i), so every rank computes the
- * same bits.
+ * layers); gains 1, biases and gaps 0). Value i of the whole tensor j is a function of (seed, j, i), so every rank
+ * computes the same bits, on any mesh.
  */
 weft_status model_initialize(const struct model_description *description, struct device *device, void *parameters,
                              uint64_t seed, struct error *error);

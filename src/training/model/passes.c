@@ -39,6 +39,7 @@ struct pass model_pass(const struct model *model, const struct layer_call *call,
     return (struct pass){
         .device = model->device,
         .description = model->description,
+        .tensor = model->options.tensor,
         .arrays = call->arrays,
         .origin = group == NO_PARAMETER ? 0 : model->description->groups[group].offset,
         .batch = model->options.batch,
@@ -128,9 +129,23 @@ weft_status model_check_tokens(const struct model *model, const int32_t *tokens,
     return WEFT_OK;
 }
 
+/* Write token numbers to a slot. On a tensor axis, where each rank has some rows of the vocabulary's tables, they are
+ * counted from its first, and others are -1. */
+static void slot_write(const struct model *model, const int32_t *numbers, int32_t *to)
+{
+    const struct model_description *description = model->description;
+    const size_t rows = model->options.batch * model->options.sequence, ranks = description->tensor_ranks,
+                 rank = description->tensor_rank, all = description->shape.vocabulary;
+    const int32_t first = (int32_t)tensor_part_begin(all, ranks, rank),
+                  count = (int32_t)tensor_part_count(all, ranks, rank);
+    int32_t *own = model->host;
+    for (size_t i = 0; i < rows; i++)
+        own[i] = numbers[i] >= first && numbers[i] - first < count ? numbers[i] - first : -1;
+    model->device->write(model->device, to, own, rows * sizeof *own);
+}
+
 weft_status model_slot_load(struct model *model, size_t number, const struct model_batch *batch, struct error *error)
 {
-    struct device *device = model->device;
     struct model_slot *slot = &model->slots[number];
     const size_t rows = model->options.batch * model->options.sequence;
     weft_status status = WEFT_OK;
@@ -141,9 +156,9 @@ weft_status model_slot_load(struct model *model, size_t number, const struct mod
     if (status != WEFT_OK)
         return status;
     if (batch->tokens)
-        device->write(device, slot->tokens, batch->tokens, rows * sizeof *batch->tokens);
+        slot_write(model, batch->tokens, slot->tokens);
     if (batch->targets)
-        device->write(device, slot->targets, batch->targets, rows * sizeof *batch->targets);
+        slot_write(model, batch->targets, slot->targets);
     slot->seed = batch->seed;
     slot->sample = batch->sample;
     return WEFT_OK;
@@ -153,13 +168,14 @@ weft_status model_slot_loss(struct model *model, size_t slot, double *loss, stru
 {
     struct device *device = model->device;
     const size_t rows = model->options.batch * model->options.sequence;
-    device->read(device, model->host, model->slots[slot].losses, rows * sizeof *model->host);
+    device->read(device, model->host, model->slots[slot].losses, rows * sizeof(double));
     weft_status status = device->finish(device, error);
     if (status != WEFT_OK)
         return status;
+    const double *losses = model->host;
     double sum = 0;
     for (size_t i = 0; i < rows; i++)
-        sum += model->host[i];
+        sum += losses[i];
     *loss = sum / (double)rows;
     return WEFT_OK;
 }

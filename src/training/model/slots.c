@@ -116,6 +116,7 @@ void model_plan_memory(struct model *model, weft_type type, weft_type activation
                                     .activation = weft_type_size(activations),
                                     .batch = options->batch,
                                     .sequence = options->sequence,
+                                    .ranks = description->tensor_ranks,
                                     .training = options->training};
     struct layer_memory shared = {0};
     for (size_t s = 0; s < model_slot_count(model); s++)

@@ -18,6 +18,7 @@ weft_status model_describe(const struct model_shape *shape, struct model_descrip
     if (!description)
         return error_memory(error, sizeof *description, "a model's description");
     description->tied = NO_PARAMETER;
+    description->tensor_ranks = 1;
     description->shape = *shape;
     description->shape.kind = network->kind;
     network->complete(&description->shape);
@@ -143,6 +144,7 @@ void model_get_layer(const struct model_description *description, size_t number,
                                     .activation = weft_type_size(activations),
                                     .batch = options->batch,
                                     .sequence = options->sequence,
+                                    .ranks = description->tensor_ranks,
                                     .training = options->training};
     const struct layer_memory memory = layer->kind->memory(layer, &room);
     *result = (struct model_layer){
@@ -183,6 +185,18 @@ static void initialize_block(struct device *device, const struct model_parameter
     device->write(device, to, &block, count * weft_type_size(device->type));
 }
 
+/* The values of a range, in the part that begins at `to`. */
+static void initialize_range(struct device *device, const struct model_parameter *parameter, uint64_t stream,
+                             const struct model_range *range, char *to)
+{
+    for (size_t done = 0, count; done < range->count; done += count) {
+        const size_t rest = range->count - done;
+        count = rest < INITIAL_BLOCK ? rest : INITIAL_BLOCK;
+        initialize_block(device, parameter, stream, range->first + done, count,
+                         to + (range->local + done) * weft_type_size(device->type));
+    }
+}
+
 /* The values of parameters first to first + count - 1, whose first element is at `to`. */
 static void initialize_parameters(const struct model_description *description, struct device *device, size_t first,
                                   size_t count, uint64_t seed, char *to)
@@ -197,11 +211,9 @@ static void initialize_parameters(const struct model_description *description, s
             device->fill(device, parameter->count, parameter->mean, values);
             continue;
         }
-        const uint64_t stream = random_bits(seed, j);
-        for (size_t k = 0; k < parameter->count; k += INITIAL_BLOCK) {
-            const size_t rest = parameter->count - k;
-            initialize_block(device, parameter, stream, k, rest < INITIAL_BLOCK ? rest : INITIAL_BLOCK,
-                             values + k * size);
+        for (size_t r = 0; r < model_range_count(description, j); r++) {
+            const struct model_range range = model_get_range(description, j, r);
+            initialize_range(device, parameter, random_bits(seed, j), &range, values);
         }
     }
 }

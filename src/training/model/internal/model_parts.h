@@ -26,7 +26,7 @@ struct model {
     void *memory;                 /**< all of it, on the device */
     struct model_slot *slots;
     struct slot_layer *slot_layers; /**< of all slots */
-    double *host;                   /**< losses or a row of logits, in host memory */
+    void *host;                     /**< losses, a row of logits, or token numbers, in host memory */
 
     /* For passes through all layers. */
     void *gradient;        /**< of the rows between two layers, during a backward pass */

@@ -112,6 +112,16 @@ static struct layer_memory attention_memory(const struct layer *layer, const str
         .own = own.used, .kept = kept.used, .deferred = deferred.used, .scratch = scratch.used};
 }
 
+static void attention_divide(void *settings, size_t ranks, size_t rank)
+{
+    struct attention_layer *attention = settings;
+    struct linear *const linears[] = {&attention->qkv, &attention->q, &attention->k, &attention->v, &attention->out};
+    attention->heads /= ranks;
+    attention->kv_heads /= ranks;
+    for (size_t i = 0; i < ARRAY_SIZE(linears); i++)
+        linear_divide(linears[i], ranks, rank);
+}
+
 static double attention_flops(const struct layer *layer, size_t sequence)
 {
     const struct attention_layer *attention = layer->settings;
@@ -179,6 +189,7 @@ static void attention_forward(const struct layer *layer, const struct pass *pass
         return;
     linear_forward(pass, &attention->out,
                    pass_activation_at(pass, arrays.attended, pass->first * heads_width(attention)), branch, 0);
+    pass_sum(pass, device->activations, pass_rows(pass) * layer->width, branch);
     branch_join(pass, layer, x, branch, y);
 }
 
@@ -204,6 +215,7 @@ static void attention_backward_input(const struct layer *layer, const struct pas
     for (size_t i = 0, count = parts_of(attention, parts); i < count; i++)
         linear_backward_input(pass, parts[i].linear, pass_activation_at(pass, deferred.to_qkv, parts[i].first), row,
                               i > 0, scratch.to_norm);
+    pass_sum(pass, device->activations, pass_rows(pass) * layer->width, scratch.to_norm);
     norm_backward_input(pass, &attention->norm, &arrays.norm, x, scratch.to_norm, true, gradient, &deferred.norm);
 }
 
@@ -227,6 +239,7 @@ static const struct layer_kind attention_kind = {
     .name = "attention",
     .is_attention = true,
     .memory = attention_memory,
+    .divide = attention_divide,
     .flops = attention_flops,
     .forward = attention_forward,
     .backward_input = attention_backward_input,
@@ -244,10 +257,13 @@ weft_status attention_add(struct model_description *description, const struct at
         return status;
     struct attention_layer *own = place;
     const size_t width = own->norm.width, all = heads_width(own), of_keys = own->kv_heads * own->head_width;
-    own->qkv = (struct linear){.inputs = width, .outputs = all + 2 * of_keys, .outputs_first = outputs_first};
+    own->qkv = (struct linear){.inputs = width,
+                               .outputs = all + 2 * of_keys,
+                               .outputs_first = outputs_first,
+                               .segments = {all, of_keys, of_keys}};
     own->q = (struct linear){.inputs = width, .outputs = all, .outputs_first = outputs_first};
     own->k = own->v = (struct linear){.inputs = width, .outputs = of_keys, .outputs_first = outputs_first};
-    own->out = (struct linear){.inputs = all, .outputs = width, .outputs_first = outputs_first};
+    own->out = (struct linear){.inputs = all, .outputs = width, .outputs_first = outputs_first, .inputs_divided = true};
     const struct {
         struct linear *linear;
         const char *weight, *bias;

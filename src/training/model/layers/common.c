@@ -10,17 +10,52 @@ void gradient_store(const struct pass *pass, size_t parameter, size_t count, con
 
 /* ---- linear maps ---- */
 
+/* The segments of what is divided; returns their number. */
+static size_t linear_segments(const struct linear *linear, size_t lengths[MODEL_SEGMENTS])
+{
+    size_t count = 0;
+    for (; !linear->inputs_divided && count < MODEL_SEGMENTS && linear->segments[count]; count++)
+        lengths[count] = linear->segments[count];
+    if (count)
+        return count;
+    lengths[0] = linear->inputs_divided ? linear->inputs : linear->outputs;
+    return 1;
+}
+
 weft_status linear_add(struct model_description *description, struct linear *linear, double deviation,
                        const char *prefix, const char *weight, const char *bias, struct error *error)
 {
     size_t rows = linear->outputs_first ? linear->outputs : linear->inputs;
     size_t columns = linear->outputs_first ? linear->inputs : linear->outputs;
+    struct model_division division = {.dimension = linear->outputs_first == linear->inputs_divided};
+    division.segments = linear_segments(linear, division.lengths);
     weft_status status = description_add_parameter(description, rows, columns, (struct initial){0, deviation}, prefix,
                                                    weight, &linear->weight, error);
     if (status == WEFT_OK)
         status = description_add_parameter(description, linear->outputs, 0, (struct initial){0}, prefix, bias,
                                            &linear->bias, error);
-    return status;
+    if (status != WEFT_OK)
+        return status;
+    description_divide(description, linear->weight, &division);
+    division.dimension = 0;
+    if (!linear->inputs_divided)
+        description_divide(description, linear->bias, &division);
+    return WEFT_OK;
+}
+
+void linear_divide(struct linear *linear, size_t ranks, size_t rank)
+{
+    size_t lengths[MODEL_SEGMENTS], part = 0;
+    for (size_t i = 0, count = linear_segments(linear, lengths); i < count; i++)
+        part += tensor_part_count(lengths[i], ranks, rank);
+    *(linear->inputs_divided ? &linear->inputs : &linear->outputs) = part;
+}
+
+/* The bias; where the ranks' outputs are added up, one of them adds it. */
+static const void *linear_bias(const struct pass *pass, const struct linear *linear)
+{
+    const bool is_others = linear->inputs_divided && pass->tensor && pass->tensor->rank > 0;
+    return linear->bias == NO_PARAMETER || is_others ? NULL : pass_parameter(pass, linear->bias);
 }
 
 void linear_forward(const struct pass *pass, const struct linear *linear, const void *x, void *y, size_t stride)
@@ -33,7 +68,7 @@ void linear_forward(const struct pass *pass, const struct linear *linear, const 
                                .transpose_b = linear->outputs_first,
                                .a = x,
                                .b = pass_weight(pass, linear->weight),
-                               .bias = linear->bias == NO_PARAMETER ? NULL : pass_parameter(pass, linear->bias),
+                               .bias = linear_bias(pass, linear),
                                .c = y,
                                .stride_c = stride,
                            });

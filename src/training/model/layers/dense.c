@@ -31,6 +31,7 @@ struct dense_scratch {
     void *sum;    /* of products, of the device's type */
     void *active; /* after GELU; in the memory of `sum`, which is used before */
     void *to_norm;
+    void *gathered; /* on a tensor axis, of the device's type: the rows of each rank; forward only */
 };
 
 /* From the input pass to the weights pass. */
@@ -45,6 +46,8 @@ static void dense_plan_scratch(const struct dense *dense, const struct layer_roo
 {
     const size_t rows = room->batch * room->sequence, widest = dense_larger(dense->linear.outputs, dense->norm.width);
     scratch->sum = scratch->active = arena_take(arena, rows * widest * room->element);
+    scratch->gathered =
+        room->ranks > 1 ? arena_take(arena, rows * dense->linear.outputs * room->ranks * room->element) : NULL;
     scratch->to_norm = room->training ? arena_take(arena, rows * dense->norm.width * room->activation) : NULL;
 }
 
@@ -98,6 +101,12 @@ static struct layer_memory dense_memory(const struct layer *layer, const struct 
         .own = own.used, .kept = kept.used, .deferred = deferred.used, .scratch = scratch.used};
 }
 
+static void dense_divide(void *settings, size_t ranks, size_t rank)
+{
+    struct dense *dense = settings;
+    linear_divide(&dense->linear, ranks, rank);
+}
+
 static double dense_flops(const struct layer *layer, size_t sequence)
 {
     const struct dense *dense = layer->settings;
@@ -133,6 +142,20 @@ static size_t part_of_weight(const struct dense *dense, size_t back)
     return (dense->window - 1 - back) * dense->norm.width * dense->linear.outputs;
 }
 
+/* y = the rows of all ranks, side by side: `active` is this one's. */
+static void dense_gather(const struct dense *dense, const struct pass *pass, const struct dense_scratch *scratch,
+                         void *y)
+{
+    const struct tensor_group *tensor = pass->tensor;
+    struct device *device = pass->device;
+    const size_t rows = pass_rows(pass), out = dense->linear.outputs, count = rows * out;
+    device->from_activations(device, count, scratch->active, pass_at(pass, scratch->gathered, tensor->rank * count));
+    tensor->gather(tensor->context, count * weft_type_size(device->type), scratch->gathered);
+    for (size_t r = 0; r < tensor->ranks; r++)
+        device->copy_columns(device, rows, out, pass_at(pass, scratch->gathered, r * count), out,
+                             pass_at(pass, y, r * out), tensor->ranks * out);
+}
+
 static void dense_forward(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
                           const void *x, void *y)
 {
@@ -164,6 +187,10 @@ static void dense_forward(const struct layer *layer, const struct pass *pass, co
     if (!y)
         return;
     device->gelu_forward(device, count, arrays.hidden, scratch.active);
+    if (pass->tensor) {
+        dense_gather(dense, pass, &scratch, y);
+        return;
+    }
     device->fill(device, count, 0, y);
     device->add_branch(device, count, y, scratch.active, y);
 }
@@ -178,7 +205,13 @@ static void dense_backward_input(const struct layer *layer, const struct pass *p
     struct device *device = pass->device;
     const size_t in = dense->norm.width, out = dense->linear.outputs, rows = pass_rows(pass);
     const void *weight = pass_weight(pass, dense->linear.weight);
-    device->to_activations(device, rows * out, gradient, deferred.to_hidden);
+    const void *own = gradient;
+    if (pass->tensor) {
+        device->copy_columns(device, rows, out, pass_at(pass, gradient, pass->tensor->rank * out), layer->width,
+                             scratch.sum, out);
+        own = scratch.sum;
+    }
+    device->to_activations(device, rows * out, own, deferred.to_hidden);
     device->gelu_backward(device, rows, out, arrays.hidden, deferred.to_hidden, deferred.bias);
     for (size_t back = 0; back < dense->window && back < pass->sequence; back++)
         for (size_t i = 0; i < runs_of(pass, back); i++) {
@@ -194,6 +227,7 @@ static void dense_backward_input(const struct layer *layer, const struct pass *p
                                                     .accumulate = back > 0});
         }
     device->to_activations(device, rows * in, scratch.sum, scratch.to_norm);
+    pass_sum(pass, device->activations, rows * in, scratch.to_norm);
     norm_backward_input(pass, &dense->norm, &arrays.norm, x, scratch.to_norm, false, gradient, &deferred.norm);
 }
 
@@ -229,6 +263,7 @@ static void dense_backward_weights(const struct layer *layer, const struct pass 
 static const struct layer_kind dense_kind = {
     .name = "dense",
     .memory = dense_memory,
+    .divide = dense_divide,
     .flops = dense_flops,
     .forward = dense_forward,
     .backward_input = dense_backward_input,

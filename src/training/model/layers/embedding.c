@@ -8,6 +8,12 @@ static struct layer_memory embedding_memory(const struct layer *layer, const str
         .deferred = room->training ? room->batch * room->sequence * embedding->width * room->element : 0};
 }
 
+static void embedding_divide(void *settings, size_t ranks, size_t rank)
+{
+    struct embedding *embedding = settings;
+    embedding->vocabulary = tensor_part_count(embedding->vocabulary, ranks, rank);
+}
+
 static double embedding_flops(const struct layer *layer, size_t sequence)
 {
     return 0;
@@ -17,11 +23,13 @@ static void embedding_forward(const struct layer *layer, const struct pass *pass
                               const void *x, void *y)
 {
     const struct embedding *embedding = layer->settings;
-    const void *positions = embedding->positions == NO_PARAMETER ? NULL : pass_parameter(pass, embedding->positions);
+    const bool adds_positions = embedding->positions != NO_PARAMETER && (!pass->tensor || pass->tensor->rank == 0);
+    const void *positions = adds_positions ? pass_parameter(pass, embedding->positions) : NULL;
     if (!y) /* nothing is kept */
         return;
     pass->device->embedding_forward(pass->device, pass->batch, pass->sequence, embedding->width, pass->first,
                                     pass->tokens, pass_parameter(pass, embedding->table), positions, y);
+    pass_sum(pass, pass->device->type, pass_rows(pass) * embedding->width, y);
     const struct dropout dropout = pass_dropout(pass, layer);
     if (dropout.share > 0)
         pass->device->dropout(pass->device, &dropout, pass_rows(pass), embedding->width, y);
@@ -60,6 +68,7 @@ static void embedding_backward_weights(const struct layer *layer, const struct p
 static const struct layer_kind embedding_kind = {
     .name = "embedding",
     .memory = embedding_memory,
+    .divide = embedding_divide,
     .flops = embedding_flops,
     .forward = embedding_forward,
     .backward_input = embedding_backward_input,
@@ -81,6 +90,9 @@ weft_status embedding_add(struct model_description *description, const struct em
     if (status == WEFT_OK)
         status = description_add_parameter(description, own->context, own->width, initial, "", positions,
                                            &own->positions, error);
+    if (status == WEFT_OK)
+        description_divide(description, own->table,
+                           &(struct model_division){.segments = 1, .lengths = {own->vocabulary}});
     *table_number = own->table;
     return status;
 }

@@ -99,6 +99,15 @@ static struct layer_memory feed_forward_memory(const struct layer *layer, const 
     return (struct layer_memory){.kept = kept.used, .deferred = deferred.used, .scratch = scratch.used};
 }
 
+static void feed_forward_divide(void *settings, size_t ranks, size_t rank)
+{
+    struct feed_forward *feed_forward = settings;
+    feed_forward->hidden /= ranks;
+    linear_divide(&feed_forward->gate, ranks, rank);
+    linear_divide(&feed_forward->up, ranks, rank);
+    linear_divide(&feed_forward->down, ranks, rank);
+}
+
 static double feed_forward_flops(const struct layer *layer, size_t sequence)
 {
     const struct feed_forward *feed_forward = layer->settings;
@@ -126,6 +135,7 @@ static void feed_forward_forward(const struct layer *layer, const struct pass *p
         return;
     void *branch = feed_forward_scratch_of(feed_forward, pass, places).branch;
     linear_forward(pass, &feed_forward->down, arrays.active, branch, 0);
+    pass_sum(pass, device->activations, rows * layer->width, branch);
     branch_join(pass, layer, x, branch, y);
 }
 
@@ -151,6 +161,7 @@ static void feed_forward_backward_input(const struct layer *layer, const struct 
         device->gelu_backward(device, rows, hidden, arrays.hidden, deferred.to_hidden, deferred.up_bias);
         linear_backward_input(pass, &feed_forward->up, deferred.to_hidden, 0, false, scratch.to_norm);
     }
+    pass_sum(pass, device->activations, rows * layer->width, scratch.to_norm);
     norm_backward_input(pass, &feed_forward->norm, &arrays.norm, x, scratch.to_norm, true, gradient, &deferred.norm);
 }
 
@@ -177,6 +188,7 @@ static void feed_forward_backward_weights(const struct layer *layer, const struc
 static const struct layer_kind feed_forward_kind = {
     .name = "feed-forward",
     .memory = feed_forward_memory,
+    .divide = feed_forward_divide,
     .flops = feed_forward_flops,
     .forward = feed_forward_forward,
     .backward_input = feed_forward_backward_input,
@@ -196,7 +208,8 @@ weft_status feed_forward_add(struct model_description *description, const struct
     const size_t width = own->norm.width;
     own->gated = names->gate != NULL;
     own->gate = own->up = (struct linear){.inputs = width, .outputs = own->hidden, .outputs_first = outputs_first};
-    own->down = (struct linear){.inputs = own->hidden, .outputs = width, .outputs_first = outputs_first};
+    own->down = (struct linear){
+        .inputs = own->hidden, .outputs = width, .outputs_first = outputs_first, .inputs_divided = true};
     status = norm_add(description, &own->norm, names->prefix, names->norm_gain, names->norm_bias, error);
     if (status == WEFT_OK)
         status = linear_add(description, &own->gate, deviation, names->prefix, names->gate, NULL, error);

@@ -18,7 +18,8 @@ static void head_plan(const struct head *head, const struct layer_room *room, st
 {
     const size_t rows = room->batch * room->sequence;
     norm_plan(&head->norm, room, kept, &arrays->norm);
-    arrays->logit_stride = (head->vocabulary + MODEL_ALIGNMENT - 1) / MODEL_ALIGNMENT * MODEL_ALIGNMENT;
+    const size_t most = tensor_part_most(head->all, room->ranks); /* the same rows at a time on all ranks */
+    arrays->logit_stride = (most + MODEL_ALIGNMENT - 1) / MODEL_ALIGNMENT * MODEL_ALIGNMENT;
     arrays->logit_rows = LOGITS_OUTSIDE_TRAINING / arrays->logit_stride + 1;
     if (room->training || arrays->logit_rows > rows)
         arrays->logit_rows = rows;
@@ -51,12 +52,19 @@ static struct layer_memory head_memory(const struct layer *layer, const struct l
     struct norm_sums sums;
     struct arena kept = {0}, deferred = {0};
     head_plan(head, room, &kept, &arrays);
-    if (!room->training)
-        return (struct layer_memory){.kept = kept.used};
-    norm_plan_sums(&head->norm, room, &deferred, &sums);
-    return (struct layer_memory){.kept = kept.used,
-                                 .deferred = deferred.used,
-                                 .scratch = room->batch * room->sequence * head->norm.width * room->activation};
+    const size_t class_sums = room->ranks > 1 ? room->ranks * arrays.logit_rows * sizeof(struct class_sums) : 0,
+                 to_norm = room->training ? room->batch * room->sequence * head->norm.width * room->activation : 0;
+    if (room->training)
+        norm_plan_sums(&head->norm, room, &deferred, &sums);
+    return (struct layer_memory){
+        .kept = kept.used, .deferred = deferred.used, .scratch = class_sums > to_norm ? class_sums : to_norm};
+}
+
+static void head_divide(void *settings, size_t ranks, size_t rank)
+{
+    struct head *head = settings;
+    linear_divide(&head->logits, ranks, rank);
+    head->vocabulary = head->logits.outputs;
 }
 
 static double head_flops(const struct layer *layer, size_t sequence)
@@ -65,12 +73,36 @@ static double head_flops(const struct layer *layer, size_t sequence)
     return 2 * (double)(head->vocabulary * head->norm.width);
 }
 
+/* Losses of some rows, from logits of this rank's classes, which become their gradients. */
+static void head_losses(const struct head *head, const struct pass *pass, const struct head_arrays *arrays,
+                        const int32_t *targets, double scale, struct class_sums *sums, double *losses)
+{
+    struct device *device = pass->device;
+    const struct tensor_group *tensor = pass->tensor;
+    const size_t rows = pass_rows(pass);
+    if (!tensor) {
+        device->cross_entropy(device, rows, head->vocabulary, arrays->logit_stride, targets, pass->smoothing, scale,
+                              arrays->logits, losses);
+        return;
+    }
+    const struct divided_classes shape = {.rows = rows,
+                                          .classes = head->vocabulary,
+                                          .all = head->all,
+                                          .ranks = tensor->ranks,
+                                          .stride = arrays->logit_stride,
+                                          .targets = targets,
+                                          .smoothing = pass->smoothing,
+                                          .scale = scale};
+    device->class_sums(device, &shape, arrays->logits, sums + tensor->rank * rows);
+    tensor->gather(tensor->context, rows * sizeof *sums, sums);
+    device->divided_cross_entropy(device, &shape, sums, arrays->logits, losses);
+}
+
 static void head_forward(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
                          const void *x, void *y)
 {
     const struct head *head = layer->settings;
     const struct head_arrays arrays = head_arrays_of(head, pass, places);
-    struct device *device = pass->device;
     const size_t rows = pass_rows(pass);
     norm_forward(pass, &head->norm, x, &arrays.norm);
     if (!pass->targets) {
@@ -83,9 +115,8 @@ static void head_forward(const struct layer *layer, const struct pass *pass, con
         part.sequence = rows - first < arrays.logit_rows ? rows - first : arrays.logit_rows;
         linear_forward(&part, &head->logits, pass_activation_at(pass, arrays.norm.out, first * head->norm.width),
                        arrays.logits, arrays.logit_stride);
-        device->cross_entropy(device, part.sequence, head->vocabulary, arrays.logit_stride, pass->targets + first,
-                              pass->smoothing, pass->prepare ? 1.0 / (double)rows : 0, arrays.logits,
-                              pass->losses + first);
+        head_losses(head, &part, &arrays, pass->targets + first, pass->prepare ? 1.0 / (double)rows : 0,
+                    places->scratch, pass->losses + first);
     }
 }
 
@@ -96,6 +127,7 @@ static void head_backward_input(const struct layer *layer, const struct pass *pa
     const struct head_arrays arrays = head_arrays_of(head, pass, places);
     const struct norm_sums sums = head_sums_of(head, pass, places);
     linear_backward_input(pass, &head->logits, arrays.logits, arrays.logit_stride, false, places->scratch);
+    pass_sum(pass, pass->device->activations, pass_rows(pass) * head->norm.width, places->scratch);
     norm_backward_input(pass, &head->norm, &arrays.norm, x, places->scratch, false, gradient, &sums);
 }
 
@@ -111,6 +143,7 @@ static void head_backward_weights(const struct layer *layer, const struct pass *
 static const struct layer_kind head_kind = {
     .name = "head",
     .memory = head_memory,
+    .divide = head_divide,
     .flops = head_flops,
     .forward = head_forward,
     .backward_input = head_backward_input,
@@ -126,6 +159,7 @@ weft_status head_add(struct model_description *description, const struct head *h
     if (status != WEFT_OK)
         return status;
     struct head *own = place;
+    own->all = own->vocabulary;
     own->logits = (struct linear){.inputs = own->norm.width, .outputs = own->vocabulary, .outputs_first = true};
     status = norm_add(description, &own->norm, "", norm_gain, norm_bias, error);
     if (status == WEFT_OK)

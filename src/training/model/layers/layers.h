@@ -79,7 +79,8 @@ weft_status dense_add(struct model_description *description, const struct dense 
  */
 struct head {
     struct norm norm;
-    size_t vocabulary;
+    size_t vocabulary; /**< of this tensor rank */
+    size_t all;        /**< of all of them */
     struct linear logits;
 };
 

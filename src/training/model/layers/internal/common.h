@@ -18,13 +18,19 @@ struct linear {
     size_t inputs;
     size_t outputs;
     bool outputs_first;
-    size_t weight; /**< indices of the parameters */
-    size_t bias;   /**< NO_PARAMETER: none */
+    bool inputs_divided;             /**< over a tensor axis; otherwise outputs are */
+    size_t segments[MODEL_SEGMENTS]; /**< outputs that are divided by themselves; all 0: they are one segment */
+    size_t weight;                   /**< indices of the parameters */
+    size_t bias;                     /**< NO_PARAMETER: none */
 };
 
 /** Add its parameters to the last layer, with the given names after `prefix`; a `bias` of NULL means none. */
 weft_status linear_add(struct model_description *description, struct linear *linear, double deviation,
                        const char *prefix, const char *weight, const char *bias, struct error *error);
+
+/** Keep the part of one rank of a tensor axis. Where inputs are divided, the ranks' outputs add up to the whole ones, and
+ * otherwise so do the gradients of x: pass_sum(). */
+void linear_divide(struct linear *linear, size_t ranks, size_t rank);
 
 /** x, y and their gradients are activations. The outputs of row i begin at y + i `stride`. */
 void linear_forward(const struct pass *pass, const struct linear *linear, const void *x, void *y, size_t stride);

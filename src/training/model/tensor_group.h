@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The ranks of a tensor axis, as layers see them: which part of a layer is theirs, and the collectives between its
+ * products. Models know nothing of communicators: whoever opens a model over several ranks implements them.
+ */
+#ifndef WEFT_TRAINING_MODEL_TENSOR_GROUP_H
+#define WEFT_TRAINING_MODEL_TENSOR_GROUP_H
+
+#include "training/tensor/device.h"
+
+/** Arrays are on the device. The functions wait for its kernels, and return when the result is there. They cannot fail
+ * by themselves: their owner keeps a failure, after which results are undefined, and asks for it after a pass. */
+struct tensor_group {
+    size_t ranks, rank;
+    void *context;
+
+    /** array = its sum over the ranks, the same bits on each, added in an order that depends on `ranks` alone. */
+    void (*sum)(void *context, weft_type type, size_t count, void *array);
+
+    /** `array` has `count` bytes of each rank, in order; this rank's are there, the others' are fetched. */
+    void (*gather)(void *context, size_t bytes, void *array);
+};
+
+/** Item `n r / R` of n: where the part of rank r of R begins. */
+static inline size_t tensor_part_begin(size_t n, size_t ranks, size_t rank)
+{
+    return n / ranks * rank + n % ranks * rank / ranks;
+}
+
+static inline size_t tensor_part_count(size_t n, size_t ranks, size_t rank)
+{
+    return tensor_part_begin(n, ranks, rank + 1) - tensor_part_begin(n, ranks, rank);
+}
+
+/** The most that a rank has. */
+static inline size_t tensor_part_most(size_t n, size_t ranks)
+{
+    return (n + ranks - 1) / ranks;
+}
+
+#endif
