@@ -100,9 +100,14 @@ weft_status executor_forward(struct executor *executor, struct executor_task *ta
         call.y = executor->moving_outputs + operation->buffer * executor->moving_bytes;
     model_layer_forward(executor->model, &call, task->prepare);
     if (!is_last_unit(list, operation))
-        return executor->config.device->finish(executor->config.device, error);
-    double *loss = &task->losses[executor->micro_batch - task->loss_first];
-    return model_slot_loss(executor->model, operation->slot, loss, error);
+        return executor_finish_pass(executor, error);
+    double loss;
+    status = executor_finish_pass(executor, error);
+    if (status == WEFT_OK)
+        status = model_slot_loss(executor->model, operation->slot, &loss, error);
+    if (status == WEFT_OK && executor->tensor_rank == 0) /* the others have the same */
+        task->losses[executor->micro_batch - task->loss_first] = loss;
+    return status;
 }
 
 weft_status executor_backward_input(struct executor *executor, struct executor_task *task, struct executor_list *list,
@@ -114,7 +119,7 @@ weft_status executor_backward_input(struct executor *executor, struct executor_t
     const struct layer_call call = call_of(executor, list, operation, STEP_NONE);
     model_layer_backward_input(executor->model, &call,
                                executor->moving_gradients + operation->buffer * executor->gradient_stride);
-    return executor->config.device->finish(executor->config.device, error);
+    return executor_finish_pass(executor, error);
 }
 
 weft_status executor_backward_weights(struct executor *executor, struct executor_task *task, struct executor_list *list,
@@ -127,7 +132,7 @@ weft_status executor_backward_weights(struct executor *executor, struct executor
     const uint32_t unit = operation->unit;
     if (!stand_in(executor, operation))
         model_layer_backward_weights(executor->model, &call);
-    weft_status status = executor->config.device->finish(executor->config.device, error);
+    weft_status status = executor_finish_pass(executor, error);
     const size_t own = model_layer_group(executor->description, unit);
     if (status != WEFT_OK || executor_reduces_each(executor))
         return status;

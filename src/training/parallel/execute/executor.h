@@ -16,6 +16,9 @@
  * their numbers, each use of a tied table by its own tree; losses and the sums of squares of the gradient's norm are
  * added in an order that depends on the network and the micro-batches alone.
  *
+ * On a tensor axis each layer's products are divided, which changes the order of sums within them: results are close to
+ * serial ones, and have the same bits on any placement and with any other axes.
+ *
  * An executor belongs to one thread. Everything but the accessors is collective over the ranks of the mesh.
  */
 #ifndef WEFT_TRAINING_PARALLEL_EXECUTE_EXECUTOR_H
@@ -47,8 +50,9 @@ struct executor_config {
     struct device *device; /**< for the passes; borrowed */
     struct device *sums;   /**< sums gradients and takes the optimizer's steps: of f32, with activations of
                                               bf16; borrowed */
-    struct model_description *description; /**< the whole network, rules applied. Borrowed, and restricted to the layers
-                                              of this rank by executor_open() (model_keep_layers()). */
+    struct model_description
+        *description;           /**< the whole network, rules applied. Borrowed, and made that of this rank by
+                                              executor_open(): model_divide(), model_keep_layers() */
     struct model_options model; /**< batch, sequence, recomputation, dropout, smoothing; the rest is ignored */
     struct optimizer optimizer;
     double clip; /**< largest norm of the gradient; 0: no clipping */

@@ -13,18 +13,19 @@
 
 weft_status executor_check_config(const struct executor_config *config, struct error *error)
 {
-    const uint32_t data = config->mesh.extent[MESH_DATA];
-    if (config->mesh.extent[MESH_TENSOR] > 1)
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "a tensor axis of %u ranks: layers cannot be split yet; use the data and pipeline axes",
-                         config->mesh.extent[MESH_TENSOR]);
+    const uint32_t data = config->mesh.extent[MESH_DATA], tensor = config->mesh.extent[MESH_TENSOR];
+    const bool needs_norms = config->optimizer.kind == OPTIMIZER_LAMB || config->optimizer.kind == OPTIMIZER_LARS;
     if (config->micro_batches < data)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "a global batch of %u micro-batches is too small for %u ranks of the data axis; use smaller "
                          "micro-batches, a larger batch, or fewer ranks on that axis",
                          config->micro_batches, data);
-    if (config->zero && data > 1 && !config->central &&
-        (config->optimizer.kind == OPTIMIZER_LAMB || config->optimizer.kind == OPTIMIZER_LARS))
+    if (tensor > 1 && needs_norms)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "a tensor axis of %u ranks divides tensors, but %s needs the norm of whole ones; use adamw or "
+                         "sgd, or other axes",
+                         tensor, optimizer_names[config->optimizer.kind]);
+    if (config->zero && data > 1 && !config->central && needs_norms)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "ZeRO-%u cuts tensors into shards, but %s needs the norm of whole ones; use adamw or sgd, or "
                          "no shards",
@@ -40,6 +41,8 @@ void executor_place(struct executor *executor, const struct executor_config *con
     executor->pipeline = config->mesh.extent[MESH_PIPELINE];
     executor->data_rank = point[MESH_DATA];
     executor->pipeline_rank = point[MESH_PIPELINE];
+    executor->tensor = config->mesh.extent[MESH_TENSOR];
+    executor->tensor_rank = point[MESH_TENSOR];
     if (executor->data == 1)
         executor->config.zero = 0; /* there is nobody to divide with */
     if (!config->stages)
@@ -107,7 +110,9 @@ static weft_status write_lists(struct executor *executor, struct error *error)
 
 weft_status executor_lay_out(struct executor *executor, struct error *error)
 {
-    weft_status status = cut_stages(executor, error);
+    weft_status status = cut_stages(executor, error); /* by whole layers, alike on all tensor ranks */
+    if (status == WEFT_OK)
+        status = model_divide(executor->description, executor->tensor, executor->tensor_rank, error);
     if (status == WEFT_OK)
         status = keep_layers(executor, error);
     return status == WEFT_OK ? write_lists(executor, error) : status;

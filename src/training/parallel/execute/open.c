@@ -57,7 +57,7 @@ static weft_status open_comms(struct executor *executor, const struct executor_c
     for (size_t i = 0; status == WEFT_OK && executor->pipeline > 1 && i < ARRAY_SIZE(copies); i++)
         status =
             library_error(config->context, weft_comm_duplicate(executor->comms.axes[MESH_PIPELINE], copies[i]), error);
-    return status;
+    return status == WEFT_OK ? executor_open_tensor(executor, error) : status;
 }
 
 /* ---- memory ---- */
@@ -95,15 +95,16 @@ static weft_status open_host_memory(struct executor *executor, struct error *err
     const size_t units = description->layer_count, gathered = (size_t)executor->training.schedule.gathered + 1,
                  tokens = executor->config.model.batch * executor->config.model.sequence,
                  blocks = tree_blocks(largest_group(description));
-    executor->sum_count = description->blocks + executor->config.micro_batches + 1;
+    executor->sum_count = executor_all_blocks(executor) + executor->config.micro_batches + 1;
     executor->sums = calloc(executor->sum_count, sizeof *executor->sums);
+    executor->block = calloc(DEVICE_SQUARES_BLOCK, sizeof *executor->block);
     executor->scratch = calloc(blocks, sizeof *executor->scratch);
     executor->arrays = calloc(units, sizeof *executor->arrays);
     executor->buffer_of = calloc(units, sizeof *executor->buffer_of);
     executor->buffer_taken = calloc(gathered, sizeof *executor->buffer_taken);
     executor->tokens = calloc(2 * tokens, sizeof *executor->tokens);
-    if (!executor->sums || !executor->scratch || !executor->arrays || !executor->buffer_of || !executor->buffer_taken ||
-        !executor->tokens)
+    if (!executor->sums || !executor->block || !executor->scratch || !executor->arrays || !executor->buffer_of ||
+        !executor->buffer_taken || !executor->tokens)
         return error_memory(error,
                             (executor->sum_count + blocks) * sizeof *executor->sums + 2 * tokens * sizeof(int32_t),
                             "the state of a step");
@@ -115,7 +116,8 @@ static weft_status open_host_memory(struct executor *executor, struct error *err
 
 static weft_status executor_open_model(struct executor *executor, struct error *error)
 {
-    const struct model_options options = executor_model_options(executor);
+    struct model_options options = executor_model_options(executor);
+    options.tensor = executor->tensor > 1 ? &executor->tensor_group : NULL;
     return model_open(executor->description, executor->config.device, &options, &executor->model, error);
 }
 
@@ -200,7 +202,7 @@ void executor_close(struct executor *executor)
 {
     if (!executor)
         return;
-    weft_comm *const comms[] = {executor->outputs, executor->to_inputs, executor->ties};
+    weft_comm *const comms[] = {executor->outputs, executor->to_inputs, executor->ties, executor->layers};
     close_list(&executor->training);
     close_list(&executor->evaluation);
     weft_wait(&executor->tied_receive);
@@ -216,6 +218,7 @@ void executor_close(struct executor *executor)
     executor->config.device->release(executor->config.device, executor->memory);
     executor_layout_free(executor);
     free(executor->sums);
+    free(executor->block);
     free(executor->scratch);
     free(executor->arrays);
     free(executor->buffer_of);

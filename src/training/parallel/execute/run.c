@@ -113,7 +113,7 @@ weft_status executor_step(struct executor *executor, const struct executor_input
         .stride = executor->share.stride,
         .count = executor->share.count,
         .prepare = true,
-        .losses = executor->sums + executor->description->blocks,
+        .losses = executor->sums + executor_all_blocks(executor),
         .loss_first = (number - 1) * micro_batches,
         .number = number,
         .rate = rate,

@@ -93,11 +93,44 @@ weft_status executor_tie_complete(struct executor *executor, struct executor_tas
 
 /* ---- the norm ---- */
 
+/* Set the elements of parameters that are not divided to 0, in an array of elements [first, first + count). */
+static void clear_whole_parameters(const struct executor *executor, size_t first, size_t count, float *array)
+{
+    const struct model_description *description = executor->description;
+    struct device *device = executor->config.sums;
+    for (size_t i = 0; i < description->parameter_count; i++) {
+        const struct model_parameter *parameter = &description->parameters[i];
+        const size_t begin = parameter->offset > first ? parameter->offset : first,
+                     end = parameter->absent ? 0 : parameter->offset + parameter->count,
+                     stop = end < first + count ? end : first + count;
+        if (!parameter->division.segments && begin < stop)
+            device->fill(device, stop - begin, 0, array + (begin - first));
+    }
+}
+
+/* Sums of squares of the blocks from element `first` of the flat array on. What all tensor ranks have is counted once,
+ * on the first. */
+static void sum_squares(struct executor *executor, size_t first, size_t count, const float *total, double *sums)
+{
+    struct device *device = executor->config.sums;
+    if (executor->tensor_rank == 0) {
+        device->sum_of_squares(device, count, total, sums);
+        return;
+    }
+    for (size_t done = 0; done < count; done += DEVICE_SQUARES_BLOCK) {
+        const size_t rest = count - done, block = rest < DEVICE_SQUARES_BLOCK ? rest : DEVICE_SQUARES_BLOCK;
+        device->copy(device, executor->block, total + done, block * sizeof *total);
+        clear_whole_parameters(executor, first + done, block, executor->block);
+        device->sum_of_squares(device, block, executor->block, sums + done / DEVICE_SQUARES_BLOCK);
+    }
+}
+
 /* Sums of squares of the blocks that this rank speaks for; the others stay 0, and adding 0 is exact. */
 static void add_own_blocks(struct executor *executor)
 {
     const struct model_description *description = executor->description;
     struct device *device = executor->config.sums;
+    double *own = executor->sums + executor->tensor_rank * description->blocks;
     for (uint32_t g = 0; g < description->group_count; g++) {
         const struct model_group *group = &description->groups[g];
         struct group_slice slice;
@@ -105,8 +138,8 @@ static void add_own_blocks(struct executor *executor)
             continue;
         float *total = gradient_groups_total(executor->gradients, g, &slice);
         optimizer_clear_frozen(description, device, group->offset + slice.first, slice.count, total);
-        device->sum_of_squares(device, slice.count, total,
-                               executor->sums + group->block + slice.first / DEVICE_SQUARES_BLOCK);
+        sum_squares(executor, group->offset + slice.first, slice.count, total,
+                    own + group->block + slice.first / DEVICE_SQUARES_BLOCK);
     }
 }
 
@@ -139,7 +172,6 @@ weft_status executor_norm(struct executor *executor, struct executor_task *task,
                           uint32_t number, struct error *error)
 {
     const struct executor_config *config = &executor->config;
-    const size_t blocks = executor->description->blocks;
     double *stop = &executor->sums[executor->sum_count - 1];
     add_own_blocks(executor);
     *stop = task->input->stop && *task->input->stop;
@@ -148,7 +180,7 @@ weft_status executor_norm(struct executor *executor, struct executor_task *task,
         status = add_over_ranks(executor, error);
     if (status != WEFT_OK)
         return status;
-    task->norm = sqrt(tree_sum(executor->sums, blocks)) / config->micro_batches;
+    task->norm = sqrt(tree_sum(executor->sums, executor_all_blocks(executor))) / config->micro_batches;
     task->loss = tree_sum(task->losses, config->micro_batches) / config->micro_batches;
     task->stop = *stop > 0;
     status = step_check_finite(task, error);

@@ -4,6 +4,7 @@
 #define WEFT_TRAINING_PARALLEL_EXECUTE_INTERNAL_EXECUTOR_PARTS_H
 
 #include "base/waiting.h"
+#include "training/model/tensor_group.h"
 #include "training/parallel/execute/executor.h"
 
 /** An operation of the list under way. */
@@ -45,8 +46,11 @@ struct executor {
     weft_comm *outputs, *to_inputs,
         *ties;               /**< duplicates of the pipeline axis: rows, their gradients, tied tables; NULL
                                               where there is one stage */
-    uint32_t data, pipeline; /**< ranks on these axes */
-    uint32_t data_rank, pipeline_rank;
+    weft_comm *layers;                     /**< a duplicate of the tensor axis; NULL where it has one rank */
+    uint32_t data, pipeline, tensor;       /**< ranks on these axes */
+    uint32_t data_rank, pipeline_rank, tensor_rank;
+    struct tensor_group tensor_group; /**< for layers that are divided */
+    struct error tensor_failure;      /**< the first of its collectives */
     uint32_t *first_unit; /**< of each stage, and the number of units */
     struct executor_list training, evaluation;
     struct micro_batch_share share; /**< this rank's micro-batches of a global batch */
@@ -66,8 +70,10 @@ struct executor {
     size_t *row_elements;             /**< of the rows of a micro-batch that leave each unit */
     int32_t *tokens, *targets;
 
-    double *sums; /**< squares of the gradient's blocks, losses of a global batch, requests to stop */
+    double *sums; /**< squares of the gradient's blocks for each tensor rank, losses of a global batch, requests to
+                     stop */
     size_t sum_count;
+    float *block; /**< DEVICE_SQUARES_BLOCK elements, for the norm on a tensor axis */
     double *scratch;                   /**< sums of squares of one tensor, for the optimizer */
     bool *has_layer;                   /**< of each layer */
     double wait_seconds, norm_seconds; /**< see struct executor_result */
@@ -123,6 +129,20 @@ uint32_t executor_unit_groups(const struct executor *executor, uint32_t unit, ui
 
 /** The gradient group that receives a unit's part of the tied table's gradient. */
 uint32_t executor_tied_gradient_group(const struct executor *executor, uint32_t unit);
+
+/** The sums of squares of all blocks of all tensor ranks. */
+static inline size_t executor_all_blocks(const struct executor *executor)
+{
+    return executor->tensor * executor->description->blocks;
+}
+
+/* tensor.c */
+
+/** Open the communicator of the tensor axis. Collective over it. */
+weft_status executor_open_tensor(struct executor *executor, struct error *error);
+
+/** Wait for the kernels of a pass; returns the first failure of kernels and of collectives within layers. */
+weft_status executor_finish_pass(struct executor *executor, struct error *error);
 
 /* ---- operations: each begins one; those of asynchronous kinds are completed later ---- */
 
