@@ -81,12 +81,12 @@ struct division_counts division_counts_of(const struct model_description *descri
     const struct model_parameter *parameter = &description->parameters[number];
     const struct model_division *division = &parameter->division;
     if (!division->segments || description->tensor_ranks < 2)
-        return (struct division_counts){.whole = parameter->count, .most = parameter->count};
+        return (struct division_counts){.whole = parameter->count, .largest = parameter->count};
     const size_t each = division_outer(parameter) * division_inner(parameter);
     struct division_counts counts = {0};
     for (size_t i = 0; i < division->segments; i++) {
         counts.whole += division->lengths[i] * each;
-        counts.most += tensor_part_most(division->lengths[i], description->tensor_ranks) * each;
+        counts.largest += tensor_part_largest(division->lengths[i], description->tensor_ranks) * each;
     }
     return counts;
 }

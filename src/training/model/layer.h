@@ -154,9 +154,9 @@ weft_status description_add_parameter(struct model_description *description, siz
 /** Say how a parameter is divided over a tensor axis; nothing for NO_PARAMETER. */
 void description_divide(struct model_description *description, size_t number, const struct model_division *division);
 
-/** Elements of a parameter: of the whole tensor, and the most that a rank of the tensor axis has. */
+/** Elements of a parameter: of the whole tensor, and of the largest part that a rank of the tensor axis has. */
 struct division_counts {
-    size_t whole, most;
+    size_t whole, largest;
 };
 struct division_counts division_counts_of(const struct model_description *description, size_t number);
 

@@ -101,7 +101,7 @@ void model_lay_out_parameters(struct model_description *description)
         }
         parameter->offset = elements;
         elements += parameter->absent ? 0 : room;
-        whole += layout_round_up(division_counts_of(description, i).most, MODEL_ALIGNMENT);
+        whole += layout_round_up(division_counts_of(description, i).largest, MODEL_ALIGNMENT);
         if (group && i + 1 == group->parameter + group->parameter_count) {
             elements = layout_round_up(elements, DEVICE_SQUARES_BLOCK);
             whole = layout_round_up(whole, DEVICE_SQUARES_BLOCK);

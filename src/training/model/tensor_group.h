@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * The ranks of a tensor axis, as layers see them: which part of a layer is theirs, and the collectives between its
- * products. Models know nothing of communicators: whoever opens a model over several ranks implements them.
+ * products. Models know nothing of communicators; the executor (training/parallel/execute/) implements them.
  */
 #ifndef WEFT_TRAINING_MODEL_TENSOR_GROUP_H
 #define WEFT_TRAINING_MODEL_TENSOR_GROUP_H
@@ -21,7 +21,7 @@ struct tensor_group {
     void (*gather)(void *context, size_t bytes, void *array);
 };
 
-/** Item `n r / R` of n: where the part of rank r of R begins. */
+/** n r / R, rounded down: where the part of rank r of R begins. */
 static inline size_t tensor_part_begin(size_t n, size_t ranks, size_t rank)
 {
     return n / ranks * rank + n % ranks * rank / ranks;
@@ -32,8 +32,8 @@ static inline size_t tensor_part_count(size_t n, size_t ranks, size_t rank)
     return tensor_part_begin(n, ranks, rank + 1) - tensor_part_begin(n, ranks, rank);
 }
 
-/** The most that a rank has. */
-static inline size_t tensor_part_most(size_t n, size_t ranks)
+/** Of the largest part. */
+static inline size_t tensor_part_largest(size_t n, size_t ranks)
 {
     return (n + ranks - 1) / ranks;
 }

@@ -18,8 +18,8 @@ static void head_plan(const struct head *head, const struct layer_room *room, st
 {
     const size_t rows = room->batch * room->sequence;
     norm_plan(&head->norm, room, kept, &arrays->norm);
-    const size_t most = tensor_part_most(head->all, room->ranks); /* the same rows at a time on all ranks */
-    arrays->logit_stride = (most + MODEL_ALIGNMENT - 1) / MODEL_ALIGNMENT * MODEL_ALIGNMENT;
+    const size_t largest = tensor_part_largest(head->all, room->ranks); /* the same rows at a time on all ranks */
+    arrays->logit_stride = (largest + MODEL_ALIGNMENT - 1) / MODEL_ALIGNMENT * MODEL_ALIGNMENT;
     arrays->logit_rows = LOGITS_OUTSIDE_TRAINING / arrays->logit_stride + 1;
     if (room->training || arrays->logit_rows > rows)
         arrays->logit_rows = rows;
