@@ -47,6 +47,23 @@ static inline size_t pass_rows(const struct pass *pass)
     return pass->batch * pass->sequence;
 }
 
+/** Whether this rank has a part of the rows between layers. */
+static inline bool pass_divides_rows(const struct pass *pass)
+{
+    return pass->tensor && pass->tensor->divides_rows;
+}
+
+/** How many rows between layers this rank has, and which of the micro-batch's rows is the first. */
+static inline size_t pass_own_rows(const struct pass *pass)
+{
+    return pass_divides_rows(pass) ? pass_rows(pass) / pass->tensor->ranks : pass_rows(pass);
+}
+
+static inline size_t pass_own_first(const struct pass *pass)
+{
+    return pass_divides_rows(pass) ? pass_own_rows(pass) * pass->tensor->rank : 0;
+}
+
 /** Bytes of memory that a layer needs. */
 struct layer_memory {
     size_t own;      /**< for the lifetime of the model */
@@ -70,6 +87,7 @@ struct layer_room {
     size_t batch;
     size_t sequence;
     size_t ranks; /**< of the tensor axis */
+    bool divides_rows;
     bool training;
 };
 
@@ -123,6 +141,7 @@ static inline struct layer_room pass_room(const struct pass *pass)
                                .batch = pass->room_batch,
                                .sequence = pass->room_sequence,
                                .ranks = pass->description->tensor_ranks,
+                               .divides_rows = pass_divides_rows(pass),
                                .training = pass->training};
 }
 
@@ -194,11 +213,23 @@ static inline void *pass_activation_at(const struct pass *pass, const void *arra
     return (char *)array + index * weft_type_size(pass->device->activations);
 }
 
-/** Sum an array over the tensor axis; nothing on one rank. */
-static inline void pass_sum(const struct pass *pass, weft_type type, size_t count, void *array)
+/**
+ * Rows within a layer, all of them: complete this rank's own ones by summing over the tensor axis, and fetch the rows of
+ * other ranks. The first does all rows where they are not divided, and the second nothing. Both do nothing on one rank.
+ */
+static inline void pass_sum_rows(const struct pass *pass, weft_type type, size_t width, void *array)
 {
-    if (pass->tensor)
-        pass->tensor->sum(pass->tensor->context, type, count, array);
+    const struct tensor_group *tensor = pass->tensor;
+    if (pass_divides_rows(pass))
+        tensor->sum_part(tensor->context, type, pass_own_rows(pass) * width, array);
+    else if (tensor)
+        tensor->sum(tensor->context, type, pass_rows(pass) * width, array);
+}
+
+static inline void pass_gather_rows(const struct pass *pass, weft_type type, size_t width, void *array)
+{
+    if (pass_divides_rows(pass))
+        pass->tensor->gather(pass->tensor->context, pass_own_rows(pass) * width * weft_type_size(type), array);
 }
 
 /** Elements between the beginning of the array that holds parameter `which` and the parameter. */

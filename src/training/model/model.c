@@ -34,6 +34,10 @@ weft_status model_check_options(const struct model_description *description, con
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "a model that is divided over %zu tensor ranks needs their group, for passes layer by layer",
                          description->tensor_ranks);
+    if (options->tensor && options->tensor->divides_rows && batch * sequence % options->tensor->ranks != 0)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "a micro-batch of %zu sequences of %zu tokens cannot be divided evenly over %zu tensor ranks",
+                         batch, sequence, options->tensor->ranks);
     return WEFT_OK;
 }
 

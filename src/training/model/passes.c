@@ -98,7 +98,8 @@ static void show_output(const struct model *model, const struct layer_call *call
     model_show(model, &(struct model_turn){.layer = call->layer,
                                            .direction = MODEL_FORWARD,
                                            .values = last ? pass->losses : y,
-                                           .count = pass_rows(pass) * (last ? 1 : call_layer(model, call)->width),
+                                           .count = last ? pass_rows(pass)
+                                                         : pass_own_rows(pass) * call_layer(model, call)->width,
                                            .type = last ? WEFT_F64 : model->device->type});
 }
 
@@ -106,11 +107,12 @@ static void show_gradient(const struct model *model, const struct layer_call *ca
                           const void *gradient)
 {
     const size_t i = call->layer;
-    model_show(model, &(struct model_turn){.layer = i,
-                                           .direction = MODEL_BACKWARD,
-                                           .values = i ? gradient : NULL,
-                                           .count = i ? pass_rows(pass) * model->description->layers[i - 1].width : 0,
-                                           .type = model->device->type});
+    model_show(model,
+               &(struct model_turn){.layer = i,
+                                    .direction = MODEL_BACKWARD,
+                                    .values = i ? gradient : NULL,
+                                    .count = i ? pass_own_rows(pass) * model->description->layers[i - 1].width : 0,
+                                    .type = model->device->type});
 }
 
 /* ---- slots ---- */

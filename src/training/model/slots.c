@@ -49,7 +49,7 @@ static void *slot_plan_rows(const struct model *model, const struct layer_room *
                             size_t i, size_t place, struct arena *arena)
 {
     const struct model_description *description = model->description;
-    const size_t row = room->batch * room->sequence * room->element;
+    const size_t row = room->batch * room->sequence / (room->divides_rows ? room->ranks : 1) * room->element;
     if (place == 0)
         return NULL;
     if (model->options.training)
@@ -117,6 +117,7 @@ void model_plan_memory(struct model *model, weft_type type, weft_type activation
                                     .batch = options->batch,
                                     .sequence = options->sequence,
                                     .ranks = description->tensor_ranks,
+                                    .divides_rows = options->tensor && options->tensor->divides_rows,
                                     .training = options->training};
     struct layer_memory shared = {0};
     for (size_t s = 0; s < model_slot_count(model); s++)

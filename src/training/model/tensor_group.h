@@ -12,12 +12,19 @@
  * by themselves: their owner keeps a failure, after which results are undefined, and asks for it after a pass. */
 struct tensor_group {
     size_t ranks, rank;
+    /** Rows between layers are divided, too: each rank has as many neighboring rows of a micro-batch ("sequence
+     * parallelism", Korthikanti et al. 2022). Norms and dropout compute these rows only. */
+    bool divides_rows;
     void *context;
 
     /** array = its sum over the ranks, the same bits on each, added in an order that depends on `ranks` alone. */
     void (*sum)(void *context, weft_type type, size_t count, void *array);
 
-    /** `array` has `count` bytes of each rank, in order; this rank's are there, the others' are fetched. */
+    /** The same for the rank's own part alone: `array` has `count` elements for each rank; those of others become
+     * undefined. */
+    void (*sum_part)(void *context, weft_type type, size_t count, void *array);
+
+    /** `array` has `bytes` bytes of each rank, in order; this rank's are there, the others' are fetched. */
     void (*gather)(void *context, size_t bytes, void *array);
 };
 

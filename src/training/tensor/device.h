@@ -112,15 +112,16 @@ struct rotary {
 
 /**
  * Dropout of rows between layers: each element is made 0 with probability `share`, and divided by 1 - share otherwise.
- * training/tensor/dropout.h defines which. Row i is position i mod sequence of sample number sample + i /
- * sequence.
+ * training/tensor/dropout.h defines which. Row i of a call is row r = first + i of a micro-batch, position r mod sequence
+ * of sample number sample + r / sequence.
  */
 struct dropout {
     double share;    /**< 0 <= share < 1; taken to the nearest multiple of 2^-16 */
     uint64_t seed;   /**< of the run */
-    uint64_t sample; /**< number of the first row's sample within the run */
+    uint64_t sample; /**< number of the micro-batch's first sample within the run */
     uint16_t layer;  /**< number of the layer */
     size_t sequence; /**< rows of a sample; below 2^32 */
+    size_t first;    /**< rows of the micro-batch before those of the call */
 };
 
 /**

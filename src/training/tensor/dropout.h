@@ -55,13 +55,13 @@ static inline double dropout_factor(const struct dropout *dropout)
 /** The first two words of a row's counters: its sample. */
 static inline uint64_t dropout_sample(const struct dropout *dropout, size_t row)
 {
-    return dropout->sample + row / dropout->sequence;
+    return dropout->sample + (dropout->first + row) / dropout->sequence;
 }
 
 /** The third: its position. */
 static inline uint32_t dropout_position(const struct dropout *dropout, size_t row)
 {
-    return (uint32_t)(row % dropout->sequence);
+    return (uint32_t)((dropout->first + row) % dropout->sequence);
 }
 
 /** The fourth: the layer, and which of the row's counters it is. */

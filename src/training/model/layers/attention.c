@@ -189,7 +189,6 @@ static void attention_forward(const struct layer *layer, const struct pass *pass
         return;
     linear_forward(pass, &attention->out,
                    pass_activation_at(pass, arrays.attended, pass->first * heads_width(attention)), branch, 0);
-    pass_sum(pass, device->activations, pass_rows(pass) * layer->width, branch);
     branch_join(pass, layer, x, branch, y);
 }
 
@@ -215,7 +214,6 @@ static void attention_backward_input(const struct layer *layer, const struct pas
     for (size_t i = 0, count = parts_of(attention, parts); i < count; i++)
         linear_backward_input(pass, parts[i].linear, pass_activation_at(pass, deferred.to_qkv, parts[i].first), row,
                               i > 0, scratch.to_norm);
-    pass_sum(pass, device->activations, pass_rows(pass) * layer->width, scratch.to_norm);
     norm_backward_input(pass, &attention->norm, &arrays.norm, x, scratch.to_norm, true, gradient, &deferred.norm);
 }
 

@@ -151,12 +151,14 @@ void norm_forward(const struct pass *pass, const struct norm *norm, const void *
 {
     struct device *device = pass->device;
     const void *gain = pass_parameter(pass, norm->gain);
+    const size_t rows = pass_own_rows(pass);
+    void *out = pass_activation_at(pass, kept->out, pass_own_first(pass) * norm->width);
     if (norm->bias == NO_PARAMETER)
-        device->rms_norm_forward(device, pass_rows(pass), norm->width, norm->epsilon, x, gain, kept->out,
-                                 kept->reciprocals);
+        device->rms_norm_forward(device, rows, norm->width, norm->epsilon, x, gain, out, kept->reciprocals);
     else
-        device->layer_norm_forward(device, pass_rows(pass), norm->width, norm->epsilon, x, gain,
-                                   pass_parameter(pass, norm->bias), kept->out, kept->means, kept->reciprocals);
+        device->layer_norm_forward(device, rows, norm->width, norm->epsilon, x, gain, pass_parameter(pass, norm->bias),
+                                   out, kept->means, kept->reciprocals);
+    pass_gather_rows(pass, device->activations, norm->width, kept->out);
 }
 
 void norm_plan_sums(const struct norm *norm, const struct layer_room *room, struct arena *arena, struct norm_sums *sums)
@@ -166,16 +168,24 @@ void norm_plan_sums(const struct norm *norm, const struct layer_room *room, stru
 }
 
 void norm_backward_input(const struct pass *pass, const struct norm *norm, const struct norm_kept *kept, const void *x,
-                         const void *gradient_out, bool accumulate, void *gradient_x, const struct norm_sums *sums)
+                         void *gradient_out, bool accumulate, void *gradient_x, const struct norm_sums *sums)
 {
     struct device *device = pass->device;
     const void *gain = pass_parameter(pass, norm->gain);
+    const size_t rows = pass_own_rows(pass);
+    const void *own = pass_activation_at(pass, gradient_out, pass_own_first(pass) * norm->width);
+    pass_sum_rows(pass, device->activations, norm->width, gradient_out);
     if (norm->bias == NO_PARAMETER)
-        device->rms_norm_backward(device, pass_rows(pass), norm->width, gradient_out, x, gain, kept->reciprocals,
-                                  accumulate, gradient_x, sums->gain);
+        device->rms_norm_backward(device, rows, norm->width, own, x, gain, kept->reciprocals, accumulate, gradient_x,
+                                  sums->gain);
     else
-        device->layer_norm_backward(device, pass_rows(pass), norm->width, gradient_out, x, gain, kept->means,
-                                    kept->reciprocals, accumulate, gradient_x, sums->gain, sums->bias);
+        device->layer_norm_backward(device, rows, norm->width, own, x, gain, kept->means, kept->reciprocals, accumulate,
+                                    gradient_x, sums->gain, sums->bias);
+    if (!pass_divides_rows(pass)) /* every rank had all rows */
+        return;
+    pass->tensor->sum(pass->tensor->context, device->type, norm->width, sums->gain);
+    if (norm->bias != NO_PARAMETER)
+        pass->tensor->sum(pass->tensor->context, device->type, norm->width, sums->bias);
 }
 
 void norm_backward_weights(const struct pass *pass, const struct norm *norm, const struct norm_sums *sums)
@@ -192,25 +202,32 @@ struct dropout pass_dropout(const struct pass *pass, const struct layer *layer)
                             .seed = pass->seed,
                             .sample = pass->sample,
                             .layer = (uint16_t)(layer - pass->description->layers),
-                            .sequence = pass->sequence};
+                            .sequence = pass->sequence,
+                            .first = pass_own_first(pass)};
 }
 
-void branch_join(const struct pass *pass, const struct layer *layer, const void *x, const void *branch, void *y)
+void branch_join(const struct pass *pass, const struct layer *layer, const void *x, void *branch, void *y)
 {
     struct device *device = pass->device;
     const struct dropout dropout = pass_dropout(pass, layer);
+    const size_t rows = pass_own_rows(pass);
+    const void *own = pass_activation_at(pass, branch, pass_own_first(pass) * layer->width);
+    pass_sum_rows(pass, device->activations, layer->width, branch);
     if (dropout.share > 0)
-        device->dropout_add_branch(device, &dropout, pass_rows(pass), layer->width, x, branch, y);
+        device->dropout_add_branch(device, &dropout, rows, layer->width, x, own, y);
     else
-        device->add_branch(device, pass_rows(pass) * layer->width, x, branch, y);
+        device->add_branch(device, rows * layer->width, x, own, y);
 }
 
 void branch_gradient(const struct pass *pass, const struct layer *layer, const void *gradient, void *to_branch)
 {
     struct device *device = pass->device;
     const struct dropout dropout = pass_dropout(pass, layer);
+    const size_t rows = pass_own_rows(pass);
+    void *own = pass_activation_at(pass, to_branch, pass_own_first(pass) * layer->width);
     if (dropout.share > 0)
-        device->dropout_to_activations(device, &dropout, pass_rows(pass), layer->width, gradient, to_branch);
+        device->dropout_to_activations(device, &dropout, rows, layer->width, gradient, own);
     else
-        device->to_activations(device, pass_rows(pass) * layer->width, gradient, to_branch);
+        device->to_activations(device, rows * layer->width, gradient, own);
+    pass_gather_rows(pass, device->activations, layer->width, to_branch);
 }

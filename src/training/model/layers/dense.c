@@ -31,7 +31,7 @@ struct dense_scratch {
     void *sum;    /* of products, of the device's type */
     void *active; /* after GELU; in the memory of `sum`, which is used before */
     void *to_norm;
-    void *gathered; /* on a tensor axis, of the device's type: the rows of each rank; forward only */
+    void *gathered; /* on a tensor axis, of the device's type: all columns of all rows */
 };
 
 /* From the input pass to the weights pass. */
@@ -142,7 +142,7 @@ static size_t part_of_weight(const struct dense *dense, size_t back)
     return (dense->window - 1 - back) * dense->norm.width * dense->linear.outputs;
 }
 
-/* y = the rows of all ranks, side by side: `active` is this one's. */
+/* y = the columns of all ranks, side by side, of this rank's rows: `active` is its columns of all rows. */
 static void dense_gather(const struct dense *dense, const struct pass *pass, const struct dense_scratch *scratch,
                          void *y)
 {
@@ -152,7 +152,8 @@ static void dense_gather(const struct dense *dense, const struct pass *pass, con
     device->from_activations(device, count, scratch->active, pass_at(pass, scratch->gathered, tensor->rank * count));
     tensor->gather(tensor->context, count * weft_type_size(device->type), scratch->gathered);
     for (size_t r = 0; r < tensor->ranks; r++)
-        device->copy_columns(device, rows, out, pass_at(pass, scratch->gathered, r * count), out,
+        device->copy_columns(device, pass_own_rows(pass), out,
+                             pass_at(pass, scratch->gathered, r * count + pass_own_first(pass) * out), out,
                              pass_at(pass, y, r * out), tensor->ranks * out);
 }
 
@@ -195,6 +196,24 @@ static void dense_forward(const struct layer *layer, const struct pass *pass, co
     device->add_branch(device, count, y, scratch.active, y);
 }
 
+/* This rank's columns of all rows of the gradient of y, in scratch->sum. */
+static const void *dense_own_columns(const struct layer *layer, const struct pass *pass,
+                                     const struct dense_scratch *scratch, const void *gradient)
+{
+    const struct dense *dense = layer->settings;
+    struct device *device = pass->device;
+    const size_t width = layer->width, out = dense->linear.outputs;
+    if (pass_divides_rows(pass)) {
+        device->copy(device, pass_at(pass, scratch->gathered, pass_own_first(pass) * width), gradient,
+                     pass_own_rows(pass) * width * weft_type_size(device->type));
+        pass_gather_rows(pass, device->type, width, scratch->gathered);
+        gradient = scratch->gathered;
+    }
+    device->copy_columns(device, pass_rows(pass), out, pass_at(pass, gradient, pass->tensor->rank * out), width,
+                         scratch->sum, out);
+    return scratch->sum;
+}
+
 static void dense_backward_input(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
                                  const void *x, void *gradient)
 {
@@ -205,12 +224,7 @@ static void dense_backward_input(const struct layer *layer, const struct pass *p
     struct device *device = pass->device;
     const size_t in = dense->norm.width, out = dense->linear.outputs, rows = pass_rows(pass);
     const void *weight = pass_weight(pass, dense->linear.weight);
-    const void *own = gradient;
-    if (pass->tensor) {
-        device->copy_columns(device, rows, out, pass_at(pass, gradient, pass->tensor->rank * out), layer->width,
-                             scratch.sum, out);
-        own = scratch.sum;
-    }
+    const void *own = pass->tensor ? dense_own_columns(layer, pass, &scratch, gradient) : gradient;
     device->to_activations(device, rows * out, own, deferred.to_hidden);
     device->gelu_backward(device, rows, out, arrays.hidden, deferred.to_hidden, deferred.bias);
     for (size_t back = 0; back < dense->window && back < pass->sequence; back++)
@@ -227,7 +241,6 @@ static void dense_backward_input(const struct layer *layer, const struct pass *p
                                                     .accumulate = back > 0});
         }
     device->to_activations(device, rows * in, scratch.sum, scratch.to_norm);
-    pass_sum(pass, device->activations, rows * in, scratch.to_norm);
     norm_backward_input(pass, &dense->norm, &arrays.norm, x, scratch.to_norm, false, gradient, &deferred.norm);
 }
 

@@ -4,8 +4,8 @@
 static struct layer_memory embedding_memory(const struct layer *layer, const struct layer_room *room)
 {
     const struct embedding *embedding = layer->settings;
-    return (struct layer_memory){
-        .deferred = room->training ? room->batch * room->sequence * embedding->width * room->element : 0};
+    const size_t bytes = room->batch * room->sequence * embedding->width * room->element;
+    return (struct layer_memory){.deferred = room->training ? bytes : 0, .scratch = room->divides_rows ? bytes : 0};
 }
 
 static void embedding_divide(void *settings, size_t ranks, size_t rank)
@@ -27,12 +27,18 @@ static void embedding_forward(const struct layer *layer, const struct pass *pass
     const void *positions = adds_positions ? pass_parameter(pass, embedding->positions) : NULL;
     if (!y) /* nothing is kept */
         return;
-    pass->device->embedding_forward(pass->device, pass->batch, pass->sequence, embedding->width, pass->first,
-                                    pass->tokens, pass_parameter(pass, embedding->table), positions, y);
-    pass_sum(pass, pass->device->type, pass_rows(pass) * embedding->width, y);
+    struct device *device = pass->device;
+    const size_t width = embedding->width, rows = pass_own_rows(pass);
+    void *all = pass_divides_rows(pass) ? places->scratch : y;
+    device->embedding_forward(device, pass->batch, pass->sequence, width, pass->first, pass->tokens,
+                              pass_parameter(pass, embedding->table), positions, all);
+    pass_sum_rows(pass, device->type, width, all);
+    if (all != y)
+        device->copy(device, y, pass_at(pass, all, pass_own_first(pass) * width),
+                     rows * width * weft_type_size(device->type));
     const struct dropout dropout = pass_dropout(pass, layer);
     if (dropout.share > 0)
-        pass->device->dropout(pass->device, &dropout, pass_rows(pass), embedding->width, y);
+        device->dropout(device, &dropout, rows, width, y);
 }
 
 /* All gradients are of weights: defer the rows' gradient. */
@@ -40,11 +46,13 @@ static void embedding_backward_input(const struct layer *layer, const struct pas
                                      const struct layer_places *places, const void *x, void *gradient)
 {
     struct device *device = pass->device;
-    const size_t rows = pass_rows(pass), width = layer->width;
+    const size_t rows = pass_own_rows(pass), width = layer->width;
     const struct dropout dropout = pass_dropout(pass, layer);
-    device->copy(device, places->deferred, gradient, rows * width * weft_type_size(device->type));
+    void *own = pass_at(pass, places->deferred, pass_own_first(pass) * width);
+    device->copy(device, own, gradient, rows * width * weft_type_size(device->type));
     if (dropout.share > 0)
-        device->dropout(device, &dropout, rows, width, places->deferred);
+        device->dropout(device, &dropout, rows, width, own);
+    pass_gather_rows(pass, device->type, width, places->deferred);
 }
 
 /* Rows of positions that no sequence reached have gradient 0. */

@@ -135,7 +135,6 @@ static void feed_forward_forward(const struct layer *layer, const struct pass *p
         return;
     void *branch = feed_forward_scratch_of(feed_forward, pass, places).branch;
     linear_forward(pass, &feed_forward->down, arrays.active, branch, 0);
-    pass_sum(pass, device->activations, rows * layer->width, branch);
     branch_join(pass, layer, x, branch, y);
 }
 
@@ -161,7 +160,6 @@ static void feed_forward_backward_input(const struct layer *layer, const struct 
         device->gelu_backward(device, rows, hidden, arrays.hidden, deferred.to_hidden, deferred.up_bias);
         linear_backward_input(pass, &feed_forward->up, deferred.to_hidden, 0, false, scratch.to_norm);
     }
-    pass_sum(pass, device->activations, rows * layer->width, scratch.to_norm);
     norm_backward_input(pass, &feed_forward->norm, &arrays.norm, x, scratch.to_norm, true, gradient, &deferred.norm);
 }
 

@@ -127,7 +127,6 @@ static void head_backward_input(const struct layer *layer, const struct pass *pa
     const struct head_arrays arrays = head_arrays_of(head, pass, places);
     const struct norm_sums sums = head_sums_of(head, pass, places);
     linear_backward_input(pass, &head->logits, arrays.logits, arrays.logit_stride, false, places->scratch);
-    pass_sum(pass, pass->device->activations, pass_rows(pass) * head->norm.width, places->scratch);
     norm_backward_input(pass, &head->norm, &arrays.norm, x, places->scratch, false, gradient, &sums);
 }
 

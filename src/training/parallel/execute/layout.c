@@ -43,6 +43,7 @@ void executor_place(struct executor *executor, const struct executor_config *con
     executor->pipeline_rank = point[MESH_PIPELINE];
     executor->tensor = config->mesh.extent[MESH_TENSOR];
     executor->tensor_rank = point[MESH_TENSOR];
+    executor->tensor_group.divides_rows = config->sequence_parallel && executor->tensor > 1;
     if (executor->data == 1)
         executor->config.zero = 0; /* there is nobody to divide with */
     if (!config->stages)
@@ -62,6 +63,8 @@ static weft_status cut_stages(struct executor *executor, struct error *error)
     const struct executor_config *config = &executor->config;
     const struct model_options *options = &config->model;
     const uint32_t units = (uint32_t)description->layer_count;
+    const size_t rows =
+        options->batch * options->sequence / (executor->tensor_group.divides_rows ? executor->tensor : 1);
     double *costs = calloc(units, sizeof *costs);
     executor->first_unit = calloc((size_t)config->stages + 1, sizeof *executor->first_unit);
     executor->row_elements = calloc(units, sizeof *executor->row_elements);
@@ -71,7 +74,7 @@ static weft_status cut_stages(struct executor *executor, struct error *error)
     for (uint32_t u = 0; status == WEFT_OK && u < units; u++) {
         struct model_layer layer;
         model_get_layer(description, u, WEFT_F32, WEFT_F32, options, &layer);
-        executor->row_elements[u] = layer.width * options->batch * options->sequence;
+        executor->row_elements[u] = layer.width * rows;
     }
     if (status == WEFT_OK)
         status = stages_cut(config, config->stages, costs, executor->first_unit, error);

@@ -13,15 +13,30 @@ static bool tensor_ready(struct executor *executor)
     return failure->status == WEFT_OK && device->finish(device, failure) == WEFT_OK;
 }
 
+/* After a collective that began at `begin`. */
+static void tensor_note(struct executor *executor, uint64_t begin, weft_status status)
+{
+    library_error(executor->config.context, status, &executor->tensor_failure);
+    waiting_add(&executor->wait_seconds, begin);
+}
+
 static void tensor_sum(void *context, weft_type type, size_t count, void *array)
 {
     struct executor *executor = context;
     if (!tensor_ready(executor))
         return;
     const uint64_t begin = clock_now();
-    library_error(executor->config.context, weft_allreduce(array, array, count, type, WEFT_SUM, executor->layers),
-                  &executor->tensor_failure);
-    waiting_add(&executor->wait_seconds, begin);
+    tensor_note(executor, begin, weft_allreduce(array, array, count, type, WEFT_SUM, executor->layers));
+}
+
+static void tensor_sum_part(void *context, weft_type type, size_t count, void *array)
+{
+    struct executor *executor = context;
+    if (!tensor_ready(executor))
+        return;
+    const uint64_t begin = clock_now();
+    char *own = (char *)array + executor->tensor_rank * count * weft_type_size(type);
+    tensor_note(executor, begin, weft_reduce_scatter(array, own, count, type, WEFT_SUM, executor->layers));
 }
 
 static void tensor_gather(void *context, size_t bytes, void *array)
@@ -30,11 +45,8 @@ static void tensor_gather(void *context, size_t bytes, void *array)
     if (!tensor_ready(executor))
         return;
     const uint64_t begin = clock_now();
-    library_error(
-        executor->config.context,
-        weft_allgather((char *)array + executor->tensor_rank * bytes, array, bytes, WEFT_U8, executor->layers),
-        &executor->tensor_failure);
-    waiting_add(&executor->wait_seconds, begin);
+    const char *own = (const char *)array + executor->tensor_rank * bytes;
+    tensor_note(executor, begin, weft_allgather(own, array, bytes, WEFT_U8, executor->layers));
 }
 
 weft_status executor_open_tensor(struct executor *executor, struct error *error)
@@ -42,8 +54,10 @@ weft_status executor_open_tensor(struct executor *executor, struct error *error)
     const struct executor_config *config = &executor->config;
     executor->tensor_group = (struct tensor_group){.ranks = executor->tensor,
                                                    .rank = executor->tensor_rank,
+                                                   .divides_rows = config->sequence_parallel && executor->tensor > 1,
                                                    .context = executor,
                                                    .sum = tensor_sum,
+                                                   .sum_part = tensor_sum_part,
                                                    .gather = tensor_gather};
     if (executor->tensor == 1)
         return WEFT_OK;

@@ -29,7 +29,7 @@ weft_status linear_add(struct model_description *description, struct linear *lin
                        const char *prefix, const char *weight, const char *bias, struct error *error);
 
 /** Keep the part of one rank of a tensor axis. Where inputs are divided, the ranks' outputs add up to the whole ones, and
- * otherwise so do the gradients of x: pass_sum(). */
+ * otherwise so do the gradients of x. branch_join() and norm_backward_input() add them. */
 void linear_divide(struct linear *linear, size_t ranks, size_t rank);
 
 /** x, y and their gradients are activations. The outputs of row i begin at y + i `stride`. */
@@ -70,6 +70,7 @@ void norm_plan(const struct norm *norm, const struct layer_room *room, struct ar
 weft_status norm_add(struct model_description *description, struct norm *norm, const char *prefix, const char *gain,
                      const char *bias, struct error *error);
 
+/** The output of all rows, from those rows of x that this rank has. */
 void norm_forward(const struct pass *pass, const struct norm *norm, const void *x, const struct norm_kept *kept);
 
 /** The gradients of gain and bias, which the input pass computes and the weights pass stores. */
@@ -81,9 +82,10 @@ struct norm_sums {
 void norm_plan_sums(const struct norm *norm, const struct layer_room *room, struct arena *arena,
                     struct norm_sums *sums);
 
-/** The gradient of x is added to gradient_x, or overwrites it. */
+/** The gradient of this rank's rows of x is added to gradient_x, or overwrites it. On a tensor axis each rank has a
+ * summand of gradient_out, which is summed first. */
 void norm_backward_input(const struct pass *pass, const struct norm *norm, const struct norm_kept *kept, const void *x,
-                         const void *gradient_out, bool accumulate, void *gradient_x, const struct norm_sums *sums);
+                         void *gradient_out, bool accumulate, void *gradient_x, const struct norm_sums *sums);
 void norm_backward_weights(const struct pass *pass, const struct norm *norm, const struct norm_sums *sums);
 
 /* ---- residual branches ---- */
@@ -91,10 +93,11 @@ void norm_backward_weights(const struct pass *pass, const struct norm *norm, con
 /** The dropout of the output of `layer` in this pass; its share is 0 where there is none. */
 struct dropout pass_dropout(const struct pass *pass, const struct layer *layer);
 
-/** y = x + dropout(branch); the branch is activations. */
-void branch_join(const struct pass *pass, const struct layer *layer, const void *x, const void *branch, void *y);
+/** y = x + dropout(branch); the branch is activations. On a tensor axis each rank has a summand of it, which is summed
+ * first. */
+void branch_join(const struct pass *pass, const struct layer *layer, const void *x, void *branch, void *y);
 
-/** The gradient of the branch, as activations, from that of y. */
+/** The gradient of all rows of the branch, as activations, from that of this rank's rows of y. */
 void branch_gradient(const struct pass *pass, const struct layer *layer, const void *gradient, void *to_branch);
 
 #endif
