@@ -41,6 +41,8 @@ static void compare_parameter(const struct model_description *whole, const float
         end = range.first + range.count;
     }
     assert_int_equal(local, parameter->count);
+    for (size_t d = 0; d < parameter->dimensions; d++)
+        assert_int_equal(model_whole_length(part, p, d), whole->parameters[p].shape[d]);
 }
 
 static float *initialize(const struct model_description *description, struct device *device)

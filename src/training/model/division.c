@@ -96,6 +96,14 @@ static bool is_divided(const struct model_description *description, size_t numbe
     return description->tensor_ranks > 1 && description->parameters[number].division.segments;
 }
 
+size_t model_whole_length(const struct model_description *description, size_t number, size_t dimension)
+{
+    const struct model_parameter *parameter = &description->parameters[number];
+    const struct model_division *division = &parameter->division;
+    return division->segments && division->dimension == dimension ? division_length(division, division->segments, 1, 0)
+                                                                  : parameter->shape[dimension];
+}
+
 size_t model_range_count(const struct model_description *description, size_t number)
 {
     const struct model_parameter *parameter = &description->parameters[number];

@@ -177,6 +177,9 @@ void model_keep_layers(struct model_description *description, const bool *kept);
  */
 weft_status model_divide(struct model_description *description, size_t ranks, size_t rank, struct error *error);
 
+/** Elements of the whole tensor along one of its dimensions. */
+size_t model_whole_length(const struct model_description *description, size_t parameter, size_t dimension);
+
 /** Elements of a parameter that this rank has: neighbors here and in the whole tensor, row-major. */
 struct model_range {
     size_t first; /**< in the whole tensor */
