@@ -28,6 +28,7 @@ void training_mesh_apply(const struct training_mesh *mesh, struct train_config *
         mesh->schedule ? (enum step_pipeline)cli_choice_index(mesh->schedule, step_pipeline_names) : STEP_1F1B;
     config->stages = mesh->stages;
     config->zero = mesh->zero;
+    config->sequence_parallel = mesh->sequence_parallel;
     config->gradients = mesh->gradients && training_is_mixed(mesh->gradients) ? WEFT_BF16 : WEFT_F32;
 }
 

@@ -22,15 +22,19 @@ struct training_mesh {
     const char *schedule;         /**< of step_pipeline_names; NULL: 1F1B */
     const char *gradients;        /**< of training_precisions; NULL: f32 */
     int64_t zero, stages;
+    bool sequence_parallel;
 };
 
 /** Options that spread steps over ranks, into a static struct training_mesh. */
 #define TRAINING_MESH_OPTIONS(chosen_mesh)                                                                             \
     CLI_TEXT("mesh", 0, "AXES", &(chosen_mesh).axes, NULL,                                                             \
-             "axes and their ranks ('data=2,pipeline=2'); one may be 'auto'", .default_text = "all ranks are data"),   \
+             "axes and their ranks ('data=2,pipeline=2,tensor=2'); one may be 'auto'",                                 \
+             .default_text = "all ranks are data"),                                                                    \
         CLI_INTEGER("zero", 0, "STAGE", &(chosen_mesh).zero, "0", 0, 3,                                                \
                     "divide among the ranks of the data axis: 1: the optimizer's state; 2: and gradients; 3: and "     \
                     "weights (ZeRO)"),                                                                                 \
+        CLI_FLAG("sequence-parallel", 0, &(chosen_mesh).sequence_parallel,                                             \
+                 "on a tensor axis: divide the rows between layers, too", .advanced = true),                           \
         CLI_CHOICE("pipeline-schedule", 0, "NAME", &(chosen_mesh).schedule, "1f1b", step_pipeline_names,               \
                    "order in which a pipeline computes", .advanced = true),                                            \
         CLI_INTEGER("stages-per-rank", 0, "N", &(chosen_mesh).stages, "0", 0, 64, "pipeline stages on each rank",      \

@@ -137,9 +137,10 @@ struct value_groups *executor_values(struct executor *executor);
 /** All weights as a flat array of the description; NULL where this rank does not have all of them. */
 float *executor_flat_values(struct executor *executor);
 
-/** This rank's weights and moments. The list is the caller's to free(); memory and description are the executor's. Errors:
- * MEMORY. */
-weft_status executor_state_pieces(struct executor *executor, struct state_pieces *pieces, struct error *error);
+/** This rank's weights and moments, as pieces of the tensors of the `whole` network. The list is the caller's to free();
+ * the memory is the executor's, and `whole` is borrowed for as long as the list. Errors: MEMORY. */
+weft_status executor_state_pieces(struct executor *executor, const struct model_description *whole,
+                                  struct state_pieces *pieces, struct error *error);
 
 /** Passes of one kind and unit in this rank's last step. */
 struct executor_passes {

@@ -55,6 +55,38 @@ static weft_status check_micro_batches(const struct train_config *config, const 
     return WEFT_OK;
 }
 
+static weft_status check_tensor(const struct train_config *config, const struct model_description *description,
+                                const struct parallel_choice *choice, struct error *error)
+{
+    const uint32_t tensor = choice->mesh.extent[MESH_TENSOR];
+    const bool needs_norms = config->optimizer.kind == OPTIMIZER_LAMB || config->optimizer.kind == OPTIMIZER_LARS;
+    struct model_description *divided;
+    if (config->sequence_parallel && tensor == 1)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--sequence-parallel divides rows over the ranks of a tensor axis, and there is one; give "
+                         "--mesh tensor=N");
+    if (tensor == 1)
+        return WEFT_OK;
+    if (needs_norms)
+        return error_set(
+            error, WEFT_ERROR_ARGUMENT,
+            "a tensor axis divides tensors, but %s needs the norm of whole ones; use adamw or sgd, or other "
+            "axes",
+            optimizer_names[config->optimizer.kind]);
+    if (config->sequence_parallel && config->micro_batch * config->sequence % tensor)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--sequence-parallel divides the %" PRId64
+                         " tokens of a micro-batch over %u ranks of the tensor "
+                         "axis; choose --sequence or --micro-batch so that it is possible",
+                         config->micro_batch * config->sequence, tensor);
+    weft_status status = model_description_copy(description, &divided, error);
+    if (status != WEFT_OK)
+        return status;
+    status = model_divide(divided, tensor, 0, error);
+    model_description_free(divided);
+    return status;
+}
+
 static weft_status choose_stages(const struct train_config *config, const struct model_description *description,
                                  struct parallel_choice *choice, struct error *error)
 {
@@ -91,6 +123,8 @@ weft_status parallel_choice_of(const struct train_config *config, const struct m
         status = mesh_parse(config->mesh, ranks, &choice->mesh, error);
     if (status == WEFT_OK)
         status = check_zero(config, error);
+    if (status == WEFT_OK)
+        status = check_tensor(config, description, choice, error);
     if (status == WEFT_OK)
         status = choose_stages(config, description, choice, error);
     if (status == WEFT_OK)
@@ -144,6 +178,7 @@ struct executor_config parallel_choice_executor(const struct train_config *confi
         .costs = choice->costs,
         .zero = choice->zero,
         .central = choice->central,
+        .sequence_parallel = config->sequence_parallel && choice->mesh.extent[MESH_TENSOR] > 1,
         .micro_batches = choice->micro_batches,
         .gradients = config->gradients,
         .bucket_bytes = config->bucket_bytes,

@@ -51,7 +51,7 @@ static weft_status explain_divergence(struct trainer *trainer, const struct exec
         .comm = trainer->comm,
         .executor = trainer->executor,
         .device = trainer->device,
-        .description = trainer->description,
+        .description = trainer->own,
         .input = input,
         .micro_batches = trainer->parallel.micro_batches,
         .step = trainer->state.step,

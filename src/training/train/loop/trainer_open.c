@@ -161,9 +161,12 @@ static weft_status open_executor(struct trainer *trainer, bool *speaks, struct e
     options.comm = trainer->comm;
     options.device = trainer->device;
     options.sums = trainer->sums;
-    options.description = trainer->description;
     options.pace = config->pace;
-    weft_status status = executor_open(&options, &trainer->executor, speaks, error);
+    weft_status status =
+        trainer_agree(trainer, model_description_copy(trainer->description, &trainer->own, error), speaks, error);
+    options.description = trainer->own;
+    if (status == WEFT_OK)
+        status = executor_open(&options, &trainer->executor, speaks, error);
     trainer->agreed = status != WEFT_OK;
     if (status == WEFT_OK && config->profile)
         executor_watch(trainer->executor, profile_watch, config->profile);
@@ -193,7 +196,7 @@ static weft_status trainer_open_resume(struct trainer *trainer, bool *speaks, st
 static weft_status initialize_weights(struct trainer *trainer, struct error *error)
 {
     const uint64_t seed = (uint64_t)trainer->config.seed;
-    const struct model_description *own = trainer->description;
+    const struct model_description *own = trainer->own;
     struct value_groups *groups = executor_values(trainer->executor);
     float *flat = value_groups_flat(groups);
     weft_status status = WEFT_OK;
@@ -235,8 +238,8 @@ static weft_status begin_state(struct trainer *trainer, bool *speaks, struct err
     const struct train_config *config = &trainer->config;
     uint32_t from = trainer->rank == 0 && config->pretrained;
     struct state_pieces pieces = {0};
-    weft_status status =
-        trainer_agree(trainer, executor_state_pieces(trainer->executor, &pieces, error), speaks, error);
+    weft_status status = trainer_agree(
+        trainer, executor_state_pieces(trainer->executor, trainer->description, &pieces, error), speaks, error);
     if (status == WEFT_OK)
         status = state_layout_open(trainer->context, trainer->comm, &pieces, &trainer->layout, speaks, error);
     free(pieces.pieces);
@@ -287,7 +290,7 @@ static void trainer_open_describe(const struct trainer *trainer)
             config->micro_batch, config->sequence, (total + data - 1) / data, total % data ? " at most" : "");
     if (data > 1)
         fprintf(trainer->out, "; %.1f MiB of %s gradients summed while backward goes on",
-                (double)(trainer->description->gradient_elements * weft_type_size(config->gradients)) / 1048576.0,
+                (double)(trainer->own->gradient_elements * weft_type_size(config->gradients)) / 1048576.0,
                 weft_type_name(config->gradients));
     fprintf(trainer->out, "; %" PRId64 " compute thread%s a rank (%s), %s\n", config->threads,
             config->threads == 1 ? "" : "s", trainer->device->kernels, config->mixed ? "bf16 with f32 weights" : "f32");
@@ -456,6 +459,7 @@ void trainer_close(struct trainer *trainer)
     dataset_close(trainer->dataset);
     text_close(&trainer->text);
     model_description_free(trainer->description);
+    model_description_free(trainer->own);
     if (trainer->device)
         trainer->device->close(trainer->device);
     if (trainer->sums)

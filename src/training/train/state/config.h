@@ -45,6 +45,7 @@ struct train_config {
 
     const char *mesh;            /**< "data=2,pipeline=2" (training/parallel/mesh/mesh.h); NULL: data alone */
     bool parameter_server;       /**< one rank of the data axis sums and updates for all: a baseline to compare with */
+    bool sequence_parallel;      /**< on a tensor axis: divide the rows between layers, too */
     const char *placement;       /**< axes from the closest neighbors to the farthest; NULL: the best by bytes */
     enum step_pipeline schedule; /**< of the pipeline */
     int64_t stages;              /**< on each pipeline rank; more than 1 only where interleaved */

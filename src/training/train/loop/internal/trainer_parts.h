@@ -26,7 +26,8 @@ struct trainer {
     struct checkpoint_claim *claim; /* rank 0's on the directory of checkpoints */
     struct kernel_choice kernels;   /* of all ranks */
     struct device *device;
-    struct model_description *description;
+    struct model_description *description; /* of the whole network */
+    struct model_description *own;         /* as far as it is this rank's */
     struct text text; /* of the data's tokens */
     struct dataset *dataset;
     struct dataset_identity identity;  /* of it, on rank 0, where checkpoints are read or written */
