@@ -192,7 +192,8 @@ struct device {
     void *(*allocate)(struct device *device, size_t bytes, const char *what, struct error *error);
     /** Free memory of allocate(); NULL is allowed. */
     void (*release)(struct device *device, void *memory);
-    /** Copy `bytes` from host memory to the device's, or the other way, or within the device; complete on return. */
+    /** Copy `bytes` from host memory to the device's, or the other way, or within the device; complete on return.
+     * Pointers may be NULL where there are none. */
     void (*write)(struct device *device, void *to, const void *from_host, size_t bytes);
     void (*read)(struct device *device, void *to_host, const void *from, size_t bytes);
     void (*copy)(struct device *device, void *to, const void *from, size_t bytes);

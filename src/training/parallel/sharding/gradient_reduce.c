@@ -241,8 +241,7 @@ static weft_status finish_exchange(struct gradient_groups *groups, struct gradie
     }
     group->stack.depth = 0;
     fold_roots(groups, group, arrays);
-    if (own->count) /* a rank without any slice has no arrays */
-        device->copy(device, groups->flat + group->range.offset + own->first, arrays, own->count * sizeof(float));
+    device->copy(device, groups->flat + group->range.offset + own->first, arrays, own->count * sizeof(float));
     return groups->config.zero ? WEFT_OK : start_sharing(groups, group, error);
 }
 

@@ -147,7 +147,8 @@ static void cpu_release(struct device *device, void *memory)
 
 static void cpu_copy(struct device *device, void *to, const void *from, size_t bytes)
 {
-    memcpy(to, from, bytes);
+    if (bytes)
+        memcpy(to, from, bytes);
 }
 
 float *scratch_reserve(struct cpu *cpu, int parts, size_t floats, size_t *stride)

@@ -53,7 +53,8 @@ static void reference_release(struct device *device, void *memory)
 
 static void reference_copy(struct device *device, void *to, const void *from, size_t bytes)
 {
-    memcpy(to, from, bytes);
+    if (bytes)
+        memcpy(to, from, bytes);
 }
 
 /* ---- vectors ---- */
