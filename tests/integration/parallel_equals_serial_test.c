@@ -317,18 +317,22 @@ static int check_state(weft_context *context, int rank, struct executor *executo
 }
 
 /* A rank has passed each of its micro-batches through each of its layers, in both directions. */
-static int check_passes(weft_context *context, int rank, const struct executor *executor,
+static int check_passes(weft_context *context, int rank, const struct executor *executor, uint32_t micro_batches,
                         const struct executor_result *result)
 {
     const struct step_shape *shape = executor_shape(executor);
-    const uint32_t units = shape->first_unit[shape->stages], own = executor_share_of_batch(executor).count;
+    const uint32_t units = shape->first_unit[shape->stages];
+    uint32_t own = 0;
     double seconds = 0;
     for (uint32_t unit = 0; unit < units; unit++)
         for (int kind = OPERATION_FORWARD; kind <= OPERATION_BACKWARD_WEIGHTS; kind++) {
             const struct executor_passes passes = executor_passes_of(executor, (enum step_operation_kind)kind, unit);
-            CHECK(passes.count == (executor_has_layer(executor, unit) ? own : 0));
+            const bool has = executor_has_layer(executor, unit);
+            own = own ? own : passes.count;
+            CHECK(passes.count == (has ? own : 0));
             seconds += passes.seconds;
         }
+    CHECK(own == micro_batches / shape->data || own == micro_batches / shape->data + 1);
     CHECK(fabs(result->pass_seconds - seconds) <= 1e-9 * seconds);
     CHECK(result->norm_seconds >= seconds * (1 - 1e-9) && seconds > 0);
     return 0;
@@ -346,7 +350,7 @@ static int run_steps(weft_context *context, int rank, struct executor *executor,
         CHECK(result.loss == serial->losses[step]);
         CHECK(result.gradient_norm == serial->norms[step]);
         CHECK(!result.stop);
-        CHECK(check_passes(context, rank, executor, &result) == 0);
+        CHECK(check_passes(context, rank, executor, batches[serial->combination->values[BATCHES]], &result) == 0);
     }
     double evaluated;
     bool stopped;
