@@ -86,12 +86,13 @@ static void view_print_ranks(const struct plan_view *view, FILE *output)
 {
     char text[MESH_TEXT_BYTES];
     fprintf(output, "\nplacement, closest neighbors first: %s\n", mesh_placement_print(&view->choice.placement, text));
-    fprintf(output, "%6s %6s %6s %9s  %s\n", "rank", "node", "data", "pipeline", "micro-batches of a step");
+    fprintf(output, "%6s %6s %6s %9s %7s  %s\n", "rank", "node", "data", "pipeline", "tensor",
+            "micro-batches of a step");
     for (uint32_t rank = 0; rank < view->placement.ranks; rank++) {
         const uint32_t *point = view->points + (size_t)rank * MESH_AXES;
         const struct micro_batch_share share = share_of_rank(view, rank);
-        fprintf(output, "%6u %6u %6u %9u  ", rank, view->placement.map.nodes[rank], point[MESH_DATA],
-                point[MESH_PIPELINE]);
+        fprintf(output, "%6u %6u %6u %9u %7u  ", rank, view->placement.map.nodes[rank], point[MESH_DATA],
+                point[MESH_PIPELINE], point[MESH_TENSOR]);
         view_print_share(&share, output);
     }
 }
@@ -171,8 +172,8 @@ static void put_ranks(struct json_writer *writer, const struct plan_view *view)
         const struct micro_batch_share share = share_of_rank(view, rank);
         json_open_object(writer, NULL);
         JSON_PUT(writer, "rank", rank, "node", view->placement.map.nodes[rank], "data", point[MESH_DATA], "pipeline",
-                 point[MESH_PIPELINE], "first_micro_batch", share.first, "micro_batch_stride", share.stride,
-                 "micro_batches", share.count);
+                 point[MESH_PIPELINE], "tensor", point[MESH_TENSOR], "first_micro_batch", share.first,
+                 "micro_batch_stride", share.stride, "micro_batches", share.count);
         json_close(writer);
     }
     json_close(writer);
@@ -236,7 +237,7 @@ static weft_status view_print_json(const struct plan_view *view, FILE *output, s
     json_open_object(&writer, NULL);
     json_put_text(&writer, "model", view->config->model);
     JSON_PUT_OBJECT(&writer, "mesh", "data", choice->mesh.extent[MESH_DATA], "pipeline",
-                    choice->mesh.extent[MESH_PIPELINE]);
+                    choice->mesh.extent[MESH_PIPELINE], "tensor", choice->mesh.extent[MESH_TENSOR]);
     JSON_PUT(&writer, "placement", mesh_placement_print(&choice->placement, placement), "nodes",
              view->placement.map.node_count, "pipeline_schedule", step_pipeline_name(choice->schedule), "zero",
              choice->zero, "micro_batches", choice->micro_batches, "measured", (bool)(view->costs != NULL), "step_ms",
