@@ -297,6 +297,8 @@ static weft_status plan_view_open(struct plan_view *view, struct error *error)
         status = model_check_options(view->description, &executor.model, error);
     if (status == WEFT_OK && chosen.measure)
         status = measure_costs(view, &executor.model, error);
+    if (status == WEFT_OK && choice->mesh.extent[MESH_TENSOR] > 1) /* all its ranks cost the same */
+        status = model_divide(view->description, choice->mesh.extent[MESH_TENSOR], 0, error);
     executor.costs = view->costs;
     return status == WEFT_OK ? step_plan_open(&executor, &view->step, error) : status;
 }

@@ -34,7 +34,7 @@ static double settle_costs(const struct executor_config *config, double *costs)
         model_get_layer(config->description, u, WEFT_F32, WEFT_F32, &config->model, &layer);
         operations += 3 * layer.flops * (double)tokens;
         if (!config->costs)
-            costs[u] *= 3 * (double)tokens / STEP_PLAN_RATE / config->mesh.extent[MESH_TENSOR];
+            costs[u] *= 3 * (double)tokens / STEP_PLAN_RATE;
         seconds += costs[u];
     }
     return config->costs && seconds > 0 ? operations / seconds : STEP_PLAN_RATE;
