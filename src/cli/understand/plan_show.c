@@ -71,7 +71,7 @@ static struct micro_batch_share share_of_rank(const struct plan_view *view, uint
 /* ---- as text ---- */
 
 /* "0-3", or "1, 4, 7" where they are not neighbors. */
-static void print_share(const struct micro_batch_share *share, FILE *output)
+static void view_print_share(const struct micro_batch_share *share, FILE *output)
 {
     if (share->stride == 1 && share->count > 1) {
         fprintf(output, "%u-%u\n", share->first, share->first + share->count - 1);
@@ -82,17 +82,18 @@ static void print_share(const struct micro_batch_share *share, FILE *output)
     fputc('\n', output);
 }
 
-static void print_ranks(const struct plan_view *view, FILE *output)
+static void view_print_ranks(const struct plan_view *view, FILE *output)
 {
     char text[MESH_TEXT_BYTES];
     fprintf(output, "\nplacement, closest neighbors first: %s\n", mesh_placement_print(&view->choice.placement, text));
-    fprintf(output, "%6s %6s %6s %9s  %s\n", "rank", "node", "data", "pipeline", "micro-batches of a step");
+    fprintf(output, "%6s %6s %6s %9s %7s  %s\n", "rank", "node", "data", "pipeline", "tensor",
+            "micro-batches of a step");
     for (uint32_t rank = 0; rank < view->placement.ranks; rank++) {
         const uint32_t *point = view->points + (size_t)rank * MESH_AXES;
         const struct micro_batch_share share = share_of_rank(view, rank);
-        fprintf(output, "%6u %6u %6u %9u  ", rank, view->placement.map.nodes[rank], point[MESH_DATA],
-                point[MESH_PIPELINE]);
-        print_share(&share, output);
+        fprintf(output, "%6u %6u %6u %9u %7u  ", rank, view->placement.map.nodes[rank], point[MESH_DATA],
+                point[MESH_PIPELINE], point[MESH_TENSOR]);
+        view_print_share(&share, output);
     }
 }
 
@@ -104,7 +105,7 @@ static const char *unit_name(const struct plan_view *view, uint32_t unit)
     return layer.name;
 }
 
-static void print_stages(const struct plan_view *view, FILE *output)
+static void view_print_stages(const struct plan_view *view, FILE *output)
 {
     const struct step_plan *step = &view->step;
     fprintf(output, "\n%6s %9s %6s %6s  %s\n", "stage", "pipeline", "layers", "cost", "from layer to layer");
@@ -116,7 +117,7 @@ static void print_stages(const struct plan_view *view, FILE *output)
     }
 }
 
-static void print_step(const struct plan_view *view, FILE *output)
+static void view_print_step(const struct plan_view *view, FILE *output)
 {
     const struct step_plan *step = &view->step;
     size_t operations = 0;
@@ -131,7 +132,7 @@ static void print_step(const struct plan_view *view, FILE *output)
     fprintf(output, " and without the time of messages; bubble %.1f%%\n", 100 * step->bubble);
 }
 
-static weft_status print_operations(const struct plan_view *view, FILE *output, struct error *error)
+static weft_status view_print_operations(const struct plan_view *view, FILE *output, struct error *error)
 {
     struct buffer text = {0};
     for (uint32_t rank = 0; rank < view->step.shape.pipeline; rank++) {
@@ -155,10 +156,10 @@ static weft_status view_print(const struct plan_view *view, FILE *output, struct
             config->model, parallel_choice_describe(&view->choice, text), view->placement.map.node_count,
             view->placement.map.node_count == 1 ? "" : "s", total, total == 1 ? "" : "es", config->micro_batch,
             config->sequence, (total + data - 1) / data, total % data ? " at most" : "");
-    print_ranks(view, output);
-    print_stages(view, output);
-    print_step(view, output);
-    return chosen.operations ? print_operations(view, output, error) : WEFT_OK;
+    view_print_ranks(view, output);
+    view_print_stages(view, output);
+    view_print_step(view, output);
+    return chosen.operations ? view_print_operations(view, output, error) : WEFT_OK;
 }
 
 /* ---- as JSON ---- */
@@ -171,8 +172,8 @@ static void put_ranks(struct json_writer *writer, const struct plan_view *view)
         const struct micro_batch_share share = share_of_rank(view, rank);
         json_open_object(writer, NULL);
         JSON_PUT(writer, "rank", rank, "node", view->placement.map.nodes[rank], "data", point[MESH_DATA], "pipeline",
-                 point[MESH_PIPELINE], "first_micro_batch", share.first, "micro_batch_stride", share.stride,
-                 "micro_batches", share.count);
+                 point[MESH_PIPELINE], "tensor", point[MESH_TENSOR], "first_micro_batch", share.first,
+                 "micro_batch_stride", share.stride, "micro_batches", share.count);
         json_close(writer);
     }
     json_close(writer);
@@ -236,7 +237,7 @@ static weft_status view_print_json(const struct plan_view *view, FILE *output, s
     json_open_object(&writer, NULL);
     json_put_text(&writer, "model", view->config->model);
     JSON_PUT_OBJECT(&writer, "mesh", "data", choice->mesh.extent[MESH_DATA], "pipeline",
-                    choice->mesh.extent[MESH_PIPELINE]);
+                    choice->mesh.extent[MESH_PIPELINE], "tensor", choice->mesh.extent[MESH_TENSOR]);
     JSON_PUT(&writer, "placement", mesh_placement_print(&choice->placement, placement), "nodes",
              view->placement.map.node_count, "pipeline_schedule", step_pipeline_name(choice->schedule), "zero",
              choice->zero, "micro_batches", choice->micro_batches, "measured", (bool)(view->costs != NULL), "step_ms",
@@ -277,7 +278,7 @@ static weft_status measure_costs(struct plan_view *view, const struct model_opti
 }
 
 /* Choose as weft train does, for ranks that do not run. */
-static weft_status view_open(struct plan_view *view, struct error *error)
+static weft_status plan_view_open(struct plan_view *view, struct error *error)
 {
     struct parallel_choice *choice = &view->choice;
     const struct train_config *config = view->config;
@@ -296,11 +297,13 @@ static weft_status view_open(struct plan_view *view, struct error *error)
         status = model_check_options(view->description, &executor.model, error);
     if (status == WEFT_OK && chosen.measure)
         status = measure_costs(view, &executor.model, error);
+    if (status == WEFT_OK && choice->mesh.extent[MESH_TENSOR] > 1) /* all its ranks cost the same */
+        status = model_divide(view->description, choice->mesh.extent[MESH_TENSOR], 0, error);
     executor.costs = view->costs;
     return status == WEFT_OK ? step_plan_open(&executor, &view->step, error) : status;
 }
 
-static void view_close(struct plan_view *view)
+static void plan_view_close(struct plan_view *view)
 {
     step_plan_close(&view->step);
     placement_close(&view->placement);
@@ -323,13 +326,13 @@ static weft_status plan_show_run(struct command_call *call, struct error *error)
     config->optimizer.kind = (enum optimizer_kind)cli_choice_index(chosen.optimizer, optimizer_names);
     config->recompute = (enum model_recompute)cli_choice_index(chosen.recompute, training_recomputes);
     training_mesh_apply(&chosen.mesh, config);
-    status = view_open(&view, error);
+    status = plan_view_open(&view, error);
     if (status == WEFT_OK && chosen.svg)
         status = draw_view(&view, error);
     const bool quiet = chosen.svg && named_output_is_standard(chosen.svg);
     if (status == WEFT_OK && !quiet)
         status = chosen.json ? view_print_json(&view, call->output, error) : view_print(&view, call->output, error);
-    view_close(&view);
+    plan_view_close(&view);
     return status;
 }
 

@@ -25,7 +25,8 @@ struct step_plan {
 
 /**
  * Plan the steps of an executor. Of `config`, context, communicator, devices and placement are not used, and nothing is
- * kept. With config->costs NULL, costs come from numbers of operations and STEP_PLAN_RATE. A third of a unit's cost is
+ * kept. With config->costs NULL, costs come from numbers of operations and STEP_PLAN_RATE;
+ * on a tensor axis the description is that of one of its ranks. A third of a unit's cost is
  * its forward pass. step_plan_close() frees the plan, also after an error.
  *
  * Errors: ARGUMENT as for executor_open(); MEMORY.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * A training step as a schedule: for each rank, the list of operations of a step. step_write() writes it, step_verify()
- * proves it, step_play() times it and step_draw() draws it. The training loop does not execute it yet.
+ * proves it, step_play() times it and step_draw() draws it. The executor (training/parallel/execute/) runs it.
  *
  * Layers are grouped into *units*, the smallest pieces that a schedule speaks of, and units into *stages*, which a
  * pipeline deals out: stage s belongs to pipeline rank s % pipeline. All ranks at one place of the pipeline execute the

@@ -202,7 +202,8 @@ const char *parallel_choice_describe(const struct parallel_choice *choice, char 
     }
     if (choice->mesh.extent[MESH_PIPELINE] > 1)
         snprintf(pipeline, sizeof pipeline, "%s, %u stages", step_pipeline_name(choice->schedule), choice->stages);
-    snprintf(text, PARALLEL_CHOICE_TEXT_BYTES, "%s over %u ranks (%s%s%s)", mesh_print(&choice->mesh, mesh), ranks,
-             pipeline, *pipeline && *zero ? ", " : "", zero);
+    snprintf(text, PARALLEL_CHOICE_TEXT_BYTES, "%s over %u ranks%s%s%s%s%s", mesh_print(&choice->mesh, mesh), ranks,
+             *pipeline || *zero ? " (" : "", pipeline, *pipeline && *zero ? ", " : "", zero,
+             *pipeline || *zero ? ")" : "");
     return text;
 }
