@@ -177,7 +177,7 @@ static void what_pipelines_take_was_predicted(void **state)
     struct train_config config = common;
     config.steps = 1;
     config.micro_batch = 4;
-    config.batch = 32;
+    config.batch = 16;
     config.mesh = "pipeline=2";
     for (config.schedule = STEP_GPIPE; config.schedule <= STEP_ZERO_BUBBLE_H1; config.schedule++)
         expect_prediction(step_pipeline_name(config.schedule), "gpt-small", config, 2, 0);
@@ -188,7 +188,6 @@ static void what_pipelines_take_was_predicted(void **state)
     config.mixed = false;
     config.recompute = MODEL_RECOMPUTE_NOTHING;
     config.schedule = STEP_1F1B;
-    config.batch = 16;
     config.mesh = "data=2,pipeline=2";
     config.zero = 1;
     expect_prediction("data and a pipeline, ZeRO-1", "gpt-small", config, 4, 0);

@@ -306,9 +306,9 @@ static int check_state(weft_context *context, int rank, struct executor *executo
             continue;
         const struct value_slice slice = value_groups_slice(groups, g);
         const size_t first = serial->description->groups[g].offset + slice.first, bytes = slice.count * sizeof(float);
-        CHECK(!memcmp(slice.values, serial->values + first, bytes));
-        CHECK(!memcmp(slice.first_moments, serial->first_moments + first, bytes));
-        CHECK(!slice.second_moments || !memcmp(slice.second_moments, serial->second_moments + first, bytes));
+        CHECK(!bytes || !memcmp(slice.values, serial->values + first, bytes));
+        CHECK(!bytes || !memcmp(slice.first_moments, serial->first_moments + first, bytes));
+        CHECK(!bytes || !slice.second_moments || !memcmp(slice.second_moments, serial->second_moments + first, bytes));
         if (serial->combination->values[ZERO] != 3)
             CHECK(!memcmp(value_groups_values(groups, g, STEP_NONE, 0), serial->values + first - slice.first,
                           group->count * sizeof(float)));

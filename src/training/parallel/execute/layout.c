@@ -137,6 +137,7 @@ struct model_options executor_model_options(const struct executor *executor)
     struct model_options options = executor->config.model;
     options.training = true;
     options.layers = executor->has_layer;
+    options.tensor = executor->tensor > 1 ? &executor->tensor_group : NULL;
     options.slots = executor->training.schedule.slots;
     options.split = executor->config.schedule == STEP_ZERO_BUBBLE_H1;
     return options;

@@ -116,8 +116,7 @@ static weft_status open_host_memory(struct executor *executor, struct error *err
 
 static weft_status executor_open_model(struct executor *executor, struct error *error)
 {
-    struct model_options options = executor_model_options(executor);
-    options.tensor = executor->tensor > 1 ? &executor->tensor_group : NULL;
+    const struct model_options options = executor_model_options(executor);
     return model_open(executor->description, executor->config.device, &options, &executor->model, error);
 }
 
