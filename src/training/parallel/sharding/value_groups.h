@@ -44,7 +44,7 @@ void value_groups_close(struct value_groups *groups);
 struct value_memory {
     size_t weights;  /**< the flat array, or the slices */
     size_t moments;  /**< of the optimizer */
-    size_t copy;     /**< of the weights, in bf16 */
+    size_t copy;     /**< of the weights, as activations */
     size_t gathered; /**< ZeRO-3: buffers for whole groups, and for those in bf16 */
 };
 
