@@ -44,7 +44,7 @@ static void cast_write(struct cpu *cpu, const struct cast_matrix *to, const stru
     }
 }
 
-static size_t smaller(size_t a, size_t b)
+static size_t extent_within(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
@@ -73,7 +73,7 @@ static void multiply_block(struct cpu *cpu, const struct matmul *whole, const st
     if (!whole->wide && whole->accumulate)
         cast_read(cpu, &c, block, scratch->c);
     for (size_t first = 0; first < whole->inner && cpu->failure.status == WEFT_OK; first += CAST_INNER) {
-        const size_t inner = smaller(whole->inner - first, CAST_INNER);
+        const size_t inner = extent_within(whole->inner - first, CAST_INNER);
         const struct cast_block of_a = block_of(whole->transpose_a, block->row, block->rows, first, inner),
                                 of_b = block_of(whole->transpose_b, first, inner, block->column, block->columns);
         cast_read(cpu, &a, &of_a, scratch->a);
@@ -100,8 +100,9 @@ static void multiply_block(struct cpu *cpu, const struct matmul *whole, const st
 
 void cpu_matmul_cast(struct cpu *cpu, const struct matmul *arguments)
 {
-    const size_t rows = smaller(arguments->rows, CAST_EDGE), columns = smaller(arguments->columns, CAST_EDGE),
-                 inner = smaller(arguments->inner, CAST_INNER);
+    const size_t rows = extent_within(arguments->rows, CAST_EDGE),
+                 columns = extent_within(arguments->columns, CAST_EDGE),
+                 inner = extent_within(arguments->inner, CAST_INNER);
     size_t stride;
     float *memory = scratch_reserve(cpu, 1, rows * inner + inner * columns + rows * columns, &stride);
     if (!memory)
@@ -111,9 +112,9 @@ void cpu_matmul_cast(struct cpu *cpu, const struct matmul *arguments)
     for (size_t row = 0; row < arguments->rows; row += CAST_EDGE)
         for (size_t column = 0; column < arguments->columns; column += CAST_EDGE) {
             const struct cast_block block = {.row = row,
-                                             .rows = smaller(arguments->rows - row, CAST_EDGE),
+                                             .rows = extent_within(arguments->rows - row, CAST_EDGE),
                                              .column = column,
-                                             .columns = smaller(arguments->columns - column, CAST_EDGE)};
+                                             .columns = extent_within(arguments->columns - column, CAST_EDGE)};
             multiply_block(cpu, arguments, &block, &scratch);
         }
 }
