@@ -13,7 +13,7 @@
 
 enum kernel_set {
     KERNEL_SET_BASELINE,   /**< the compiler's default target; x86-64: SSE2, and SSE4.1 in oneDNN */
-    KERNEL_SET_AVX2,       /**< with fused multiply-add and F16C */
+    KERNEL_SET_AVX2,       /**< with fused multiply-add, and F16C, which all processors with AVX2 have */
     KERNEL_SET_AVX512,     /**< F, BW, CD, DQ and VL; the highest that f32 and f16 use */
     KERNEL_SET_AVX512BF16, /**< with VNNI, and products of bf16 */
     KERNEL_SET_AMX,        /**< with tiles of bf16 */
