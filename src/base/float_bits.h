@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The bits of floating-point numbers, in IEEE 754 formats, and back. The bits of every NaN are preserved. */
+/** The bits of floating-point numbers, in IEEE 754 formats, and back. Those of every NaN are preserved, except by
+ * float_to_f16(). */
 #ifndef WEFT_BASE_FLOAT_BITS_H
 #define WEFT_BASE_FLOAT_BITS_H
 
@@ -33,6 +34,29 @@ static inline float float_from_bits(uint32_t bits)
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
+}
+
+/* ---- f16: IEEE 754 binary16, a sign, 5 bits of exponent, 10 of fraction. Written so that compilers vectorize it. ---- */
+
+/** Exact. Exponents are moved by a multiplication, which takes denormals along. */
+static inline float float_from_f16(uint16_t half)
+{
+    uint32_t magnitude = half & 0x7fffu;
+    uint32_t bits = float_to_bits(float_from_bits(magnitude << 13) * 0x1p112f);
+    bits |= magnitude >= 0x7c00u ? 0x7f800000u : 0;
+    return float_from_bits(bits | (uint32_t)(half & 0x8000u) << 16);
+}
+
+/** To nearest, ties to even; 65520 and above become infinite; every NaN becomes 0x7e00. Adding 0.5 to a value below 2^-14
+ * leaves it rounded to multiples of 2^-24, f16's denormals, in the lowest bits. */
+static inline uint16_t float_to_f16(float value)
+{
+    uint32_t bits = float_to_bits(value), magnitude = bits & 0x7fffffffu, sign = bits >> 16 & 0x8000u;
+    uint32_t normal = (magnitude + 0xfffu + (magnitude >> 13 & 1) - (112u << 23)) >> 13;
+    uint32_t small = float_to_bits(float_from_bits(magnitude) + 0.5f) - 0x3f000000u;
+    uint32_t half = magnitude < 0x38800000u ? small : normal;
+    half = magnitude >= 0x477ff000u ? 0x7c00u : half;
+    return magnitude > 0x7f800000u ? 0x7e00 : (uint16_t)(half | sign);
 }
 
 /** How many of `count` floats are infinite or NaN. */

@@ -121,7 +121,7 @@ static void what_is_taken_was_predicted(void **state)
         skip();
     struct train_config config = common;
     expect_prediction("one rank", "gpt-small", config, 1, 0);
-    config.mixed = true;
+    config.activations = WEFT_BF16;
     config.recompute = MODEL_RECOMPUTE_ALL;
     expect_prediction("bf16, all recomputed", "gpt-small", config, 1, 0);
     config = common;
@@ -135,7 +135,7 @@ static void what_is_taken_was_predicted(void **state)
     config.batch = 16;
     expect_prediction("frozen layers", "gpt-small", config, 1, 0);
     config.rules.freeze = NULL;
-    config.mixed = true;
+    config.activations = WEFT_BF16;
     expect_prediction("bf16, many tokens", "llama-small", config, 1, 0);
     config = common;
     config.sample = 20;
@@ -165,7 +165,7 @@ static void what_ranks_take_was_predicted(void **state)
     expect_prediction("four ranks, ZeRO-2", "gpt-small", config, 4, 0);
     config.zero = 3;
     expect_prediction("four ranks, ZeRO-3", "gpt-small", config, 4, 0);
-    config.mixed = true;
+    config.activations = WEFT_BF16;
     config.gradients = WEFT_BF16;
     expect_prediction("three ranks, unequal runs, ZeRO-3 in bf16", "gpt-small", config, 3, 0);
 }
@@ -182,10 +182,10 @@ static void what_pipelines_take_was_predicted(void **state)
     for (config.schedule = STEP_GPIPE; config.schedule <= STEP_ZERO_BUBBLE_H1; config.schedule++)
         expect_prediction(step_pipeline_name(config.schedule), "gpt-small", config, 2, 0);
     config.schedule = STEP_ZERO_BUBBLE_H1;
-    config.mixed = true;
+    config.activations = WEFT_BF16;
     config.recompute = MODEL_RECOMPUTE_ALL;
     expect_prediction("zb-h1 in bf16, recomputed", "llama-small", config, 2, 0);
-    config.mixed = false;
+    config.activations = WEFT_F32;
     config.recompute = MODEL_RECOMPUTE_NOTHING;
     config.schedule = STEP_1F1B;
     config.mesh = "data=2,pipeline=2";

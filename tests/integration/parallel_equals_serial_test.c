@@ -50,9 +50,10 @@ static const struct pipeline_setting {
 };
 
 static const struct precision {
-    bool mixed;
+    weft_type activations;
     weft_type gradients;
-} precisions[] = {{false, WEFT_F32}, {true, WEFT_F32}, {false, WEFT_BF16}, {true, WEFT_BF16}};
+} precisions[] = {{WEFT_F32, WEFT_F32},   {WEFT_BF16, WEFT_F32}, {WEFT_F32, WEFT_BF16},
+                  {WEFT_BF16, WEFT_BF16}, {WEFT_F16, WEFT_F32},  {WEFT_F16, WEFT_BF16}};
 
 static const uint32_t batches[] = {4, 7, 8, 12}; /* micro-batches */
 
@@ -60,7 +61,7 @@ enum { NETWORK, DATA, ZERO, PIPELINE, RECOMPUTE, PRECISION, DROPOUT, BATCHES, OP
 
 static const enum optimizer_kind optimizers[] = {OPTIMIZER_ADAMW, OPTIMIZER_SGD, OPTIMIZER_LAMB, OPTIMIZER_LARS};
 
-static const unsigned values_of[SETTINGS] = {4, 4, 5, 9, 3, 4, 2, 4, 4};
+static const unsigned values_of[SETTINGS] = {4, 4, 5, 9, 3, 6, 2, 4, 4};
 
 struct combination {
     unsigned values[SETTINGS];
@@ -112,6 +113,11 @@ static struct optimizer optimizer_of(const struct combination *combination)
 }
 
 #define CLIP 0.5
+
+static double loss_scale_of(const struct combination *combination)
+{
+    return precisions[combination->values[PRECISION]].activations == WEFT_F16 ? 1024 : 1;
+}
 
 static struct model_options options_of(const struct combination *combination)
 {
@@ -166,11 +172,14 @@ static double serial_pass(struct serial *serial, struct model *model, struct dev
     double loss = 0;
     float *gradient = calloc(TOKENS * description->widest, sizeof *gradient);
     read_tokens(NULL, number, tokens, targets, NULL);
-    assert_int_equal(
-        model_slot_load(
-            model, 0, &(struct model_batch){.tokens = tokens, .targets = targets, .seed = 9, .sample = number * BATCH},
-            &error),
-        WEFT_OK);
+    assert_int_equal(model_slot_load(model, 0,
+                                     &(struct model_batch){.tokens = tokens,
+                                                           .targets = targets,
+                                                           .seed = 9,
+                                                           .sample = number * BATCH,
+                                                           .loss_scale = loss_scale_of(serial->combination)},
+                                     &error),
+                     WEFT_OK);
     for (size_t layer = 0; layer < description->layer_count; layer++) {
         const struct layer_arrays arrays =
             model_layer_arrays(description, device, layer, serial->values, activations, gradients);
@@ -195,10 +204,13 @@ static void serial_step(struct serial *serial, struct model *model, struct devic
     const struct precision *precision = &precisions[serial->combination->values[PRECISION]];
     const uint32_t micro_batches = batches[serial->combination->values[BATCHES]];
     const size_t elements = description->gradient_elements;
+    const double loss_scale = loss_scale_of(serial->combination);
     float *gradients[12];
     double losses[12], *squares = calloc(description->blocks, sizeof *squares);
-    sums->to_activations(sums, description->elements, serial->values, rounded);
-    const void *activations = precision->mixed ? (const void *)rounded : (const void *)serial->values;
+    const bool rounds = precision->activations != WEFT_F32;
+    if (rounds)
+        device->to_activations(device, description->elements, serial->values, rounded);
+    const void *activations = rounds ? (const void *)rounded : (const void *)serial->values;
     for (uint32_t m = 0; m < micro_batches; m++) {
         gradients[m] = calloc(elements, sizeof *gradients[m]);
         losses[m] = serial_pass(serial, model, device, activations, (uint64_t)step * micro_batches + m, gradients[m]);
@@ -217,18 +229,18 @@ static void serial_step(struct serial *serial, struct model *model, struct devic
         sums->sum_of_squares(sums, description->groups[g].count, gradients[0] + description->groups[g].offset,
                              squares + description->groups[g].block);
     serial->losses[step] = tree_sum(losses, micro_batches) / micro_batches;
-    serial->norms[step] = sqrt(tree_sum(squares, description->blocks)) / micro_batches;
+    serial->norms[step] = sqrt(tree_sum(squares, description->blocks)) / (micro_batches * loss_scale);
     const double clip = serial->norms[step] > CLIP ? CLIP / serial->norms[step] : 1;
     const struct optimizer optimizer = optimizer_of(serial->combination);
-    optimizer_update(
-        description, sums, &optimizer,
-        &(struct optimizer_step){.number = step + 1, .rate = RATE, .gradient_scale = 1.0 / micro_batches * clip}, 0,
-        description->elements,
-        &(struct optimizer_arrays){.parameters = serial->values,
-                                   .gradients = gradients[0],
-                                   .first_moments = serial->first_moments,
-                                   .second_moments = serial->second_moments,
-                                   .sums = squares});
+    optimizer_update(description, sums, &optimizer,
+                     &(struct optimizer_step){
+                         .number = step + 1, .rate = RATE, .gradient_scale = 1.0 / (micro_batches * loss_scale) * clip},
+                     0, description->elements,
+                     &(struct optimizer_arrays){.parameters = serial->values,
+                                                .gradients = gradients[0],
+                                                .first_moments = serial->first_moments,
+                                                .second_moments = serial->second_moments,
+                                                .sums = squares});
     for (uint32_t m = 0; m < micro_batches; m++)
         free(gradients[m]);
     free(squares);
@@ -236,7 +248,7 @@ static void serial_step(struct serial *serial, struct model *model, struct devic
 
 static const char *device_name(const struct combination *combination)
 {
-    return precisions[combination->values[PRECISION]].mixed ? "cpu-bf16" : "cpu";
+    return device_cpu_name(precisions[combination->values[PRECISION]].activations);
 }
 
 static void serial_run(struct serial *serial)
@@ -258,8 +270,10 @@ static void serial_run(struct serial *serial)
     assert_int_equal(model_open(serial->description, device, &options, &model, &error), WEFT_OK);
     for (unsigned step = 0; step < STEPS; step++)
         serial_step(serial, model, device, sums, rounded, step);
-    sums->to_activations(sums, elements, serial->values, rounded);
-    const void *activations = device->activations == WEFT_BF16 ? (const void *)rounded : (const void *)serial->values;
+    const bool rounds = device->activations != WEFT_F32;
+    if (rounds)
+        device->to_activations(device, elements, serial->values, rounded);
+    const void *activations = rounds ? (const void *)rounded : (const void *)serial->values;
     for (uint64_t i = 0; i < EVALUATED; i++)
         serial->evaluated += serial_pass(serial, model, device, activations, 1000 + i, NULL);
     serial->evaluated /= EVALUATED;
@@ -340,7 +354,8 @@ static int check_passes(weft_context *context, int rank, const struct executor *
 
 static int run_steps(weft_context *context, int rank, struct executor *executor, const struct serial *serial)
 {
-    const struct executor_input input = {.read = read_tokens, .seed = 9};
+    const struct executor_input input = {
+        .read = read_tokens, .seed = 9, .loss_scale = loss_scale_of(serial->combination)};
     struct error error = {0};
     for (unsigned step = 0; step < STEPS; step++) {
         struct executor_result result;

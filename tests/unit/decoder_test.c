@@ -151,6 +151,7 @@ static void token_by_token_gives_the_logits_of_a_forward_pass(void **state)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         compare(&shapes[i], "reference", 1e-13);
         compare(&shapes[i], "cpu", 1e-5);
+        compare(&shapes[i], "cpu-f16", 0.0025);
         if (__builtin_cpu_supports("avx512f"))
             compare(&shapes[i], "cpu-bf16", 0.02);
     }

@@ -157,12 +157,15 @@ static void the_reference_device_agrees_with_pytorch(void **state)
     compare(&mlp, MLP_LOSS, expected_mlp, COUNT(expected_mlp), "reference", 1e-12);
 }
 
-/* To what eight bits of activations leave. */
+/* To what eight bits of activations leave, or eleven. */
 static void mixed_precision_agrees_with_pytorch(void **state)
 {
     compare(&gpt, GPT_LOSS, expected_gpt, COUNT(expected_gpt), "cpu-bf16", 0.03);
     compare(&llama, LLAMA_LOSS, expected_llama, COUNT(expected_llama), "cpu-bf16", 0.03);
     compare(&mlp, MLP_LOSS, expected_mlp, COUNT(expected_mlp), "cpu-bf16", 0.03);
+    compare(&gpt, GPT_LOSS, expected_gpt, COUNT(expected_gpt), "cpu-f16", 0.004);
+    compare(&llama, LLAMA_LOSS, expected_llama, COUNT(expected_llama), "cpu-f16", 0.004);
+    compare(&mlp, MLP_LOSS, expected_mlp, COUNT(expected_mlp), "cpu-f16", 0.004);
 }
 
 static void the_fast_device_agrees_with_pytorch(void **state)

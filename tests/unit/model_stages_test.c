@@ -356,15 +356,16 @@ static void stages_compute_what_the_whole_network_computes(void **state)
     static const struct {
         size_t stages, ranks;
     } cuts[] = {{1, 1}, {2, 2}, {3, 3}, {5, 5}, {4, 2}, {2, 1}};
-    static const char *const devices[] = {"cpu", "cpu-bf16"};
+    static const char *const devices[] = {"cpu", "cpu-bf16", "cpu-f16"};
     for (size_t i = 0; i < ARRAY_SIZE(shapes) * ARRAY_SIZE(cuts) * ARRAY_SIZE(devices) * 12; i++) {
         const size_t cut = i / 12 % ARRAY_SIZE(cuts), rest = i / 12 / ARRAY_SIZE(cuts);
-        check_variant(&shapes[rest / ARRAY_SIZE(devices)], &(struct variant){.device = devices[rest % 2],
-                                                                             .recompute = i % 3,
-                                                                             .dropout = i / 3 % 2 ? 0.2 : 0,
-                                                                             .split = i / 6 % 2,
-                                                                             .stages = cuts[cut].stages,
-                                                                             .ranks = cuts[cut].ranks});
+        check_variant(&shapes[rest / ARRAY_SIZE(devices)],
+                      &(struct variant){.device = devices[rest % ARRAY_SIZE(devices)],
+                                        .recompute = i % 3,
+                                        .dropout = i / 3 % 2 ? 0.2 : 0,
+                                        .split = i / 6 % 2,
+                                        .stages = cuts[cut].stages,
+                                        .ranks = cuts[cut].ranks});
     }
 }
 

@@ -68,7 +68,7 @@ static void products_do_not_depend_on_threads(void **state)
         {1000, 1000, 200, false, true, false}, {1, 4000, 300, false, true, false}, {33, 9001, 96, false, true, false},
         {500, 400, 70, true, false, false},    {70, 1300, 300, true, true, true},
     };
-    static const char *const names[] = {"cpu", "cpu-bf16"};
+    static const char *const names[] = {"cpu", "cpu-bf16", "cpu-f16"};
     for (size_t n = 0; n < sizeof names / sizeof *names; n++)
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
             const size_t rows = shapes[i].rows, columns = shapes[i].columns, inner = shapes[i].inner;

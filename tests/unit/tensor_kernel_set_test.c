@@ -35,8 +35,8 @@ static void the_variable_of_onednn_is_a_limit(void **state)
         {"DEFAULT", KERNEL_SET_AMX},
         {"", KERNEL_SET_AMX},
     };
-    static const weft_type types[] = {WEFT_F32, WEFT_BF16};
-    for (size_t t = 0; t < 2; t++) {
+    static const weft_type types[] = {WEFT_F32, WEFT_BF16, WEFT_F16};
+    for (size_t t = 0; t < 3; t++) {
         const enum kernel_set free_best = kernel_set_best(types[t]);
         assert_true(free_best <= kernel_set_highest(types[t]));
         for (size_t v = 0; v < 2; v++)
@@ -101,7 +101,7 @@ static struct updated update_with(const struct kernels *kernels)
     device->add(device, COUNT, a[5], a[4], a[5]);
     device->scale(device, COUNT, 1 / 3.0, a[5]);
     device->sum_of_squares(device, COUNT, a[5], updated.sums);
-    if (kernels->activations == WEFT_BF16) {
+    if (kernels->activations != WEFT_F32) {
         device->to_activations(device, COUNT, a[5], updated.narrowed);
         device->from_activations(device, COUNT, updated.narrowed, a[4]);
     }
@@ -120,8 +120,8 @@ static void updated_free(struct updated *updated)
 /* Thus weft/train.h gives the same bits on all processors. */
 static void the_optimizers_kernels_are_the_same_in_all_sets(void **state)
 {
-    static const weft_type types[] = {WEFT_F32, WEFT_BF16};
-    for (size_t t = 0; t < 2; t++) {
+    static const weft_type types[] = {WEFT_F32, WEFT_BF16, WEFT_F16};
+    for (size_t t = 0; t < 3; t++) {
         size_t count;
         const struct kernels *const *tables = kernels_supported(types[t], &count);
         struct updated first = update_with(tables[0]);

@@ -149,9 +149,9 @@ static float *train(struct device *device, const struct model_description *descr
 
 static void a_measured_model_has_the_same_bits(void **state)
 {
-    static const char *const names[] = {"cpu", "cpu-bf16", "reference-f32"};
+    static const char *const names[] = {"cpu", "cpu-bf16", "cpu-f16", "reference-f32"};
     for (size_t shape = 0; shape < 2; shape++)
-        for (size_t i = 0; i < 3; i++) {
+        for (size_t i = 0; i < 4; i++) {
             struct model_description *description;
             struct device *plain = NULL;
             if (device_open(names[i], 1, &plain, NULL) != WEFT_OK)

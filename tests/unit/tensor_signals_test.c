@@ -44,7 +44,7 @@ static void handlers_find_a_stack(void **state)
         {64, 256, 128, false, true, false}, {256, 64, 512, true, false, true},  {64, 192, 128, true, false, true},
         {128, 256, 64, false, true, false}, {512, 300, 256, true, false, true}, {33, 65, 1000, true, true, true},
     };
-    static const char *const names[] = {"cpu", "cpu-bf16"};
+    static const char *const names[] = {"cpu", "cpu-bf16", "cpu-f16"};
     find_stack();
     struct sigaction action = {.sa_handler = hear, .sa_flags = SA_RESTART};
     assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);

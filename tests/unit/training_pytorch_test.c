@@ -161,6 +161,7 @@ static void fifty_steps_agree_with_pytorch(void **state)
 static void fifty_steps_in_mixed_precision_stay_near(void **state)
 {
     expect_agreement("cpu-bf16", 0.03);
+    expect_agreement("cpu-f16", 0.004);
 }
 
 static void the_networks_learn_what_they_are_shown(void **state)

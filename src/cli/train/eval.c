@@ -48,7 +48,7 @@ static weft_status eval_check(struct error *error)
     if (!chosen.checkpoint == !chosen.from)
         return error_set(error, WEFT_ERROR_ARGUMENT, "weft eval needs --checkpoint DIR or --from PATH%s",
                          chosen.from ? ", not both" : "");
-    chosen.config.mixed = training_is_mixed(chosen.precision);
+    chosen.config.activations = training_type_of(chosen.precision);
     chosen.config.kernels = cli_choice_index(chosen.kernels, kernel_rule_names);
     return WEFT_OK;
 }

@@ -194,7 +194,7 @@ static weft_status generate_open_model(const char *from, struct pretrained **pre
     struct language_model_config config = {.from = from,
                                            .tokenizer = chosen.tokenizer,
                                            .threads = (int)chosen.threads,
-                                           .mixed = training_is_mixed(chosen.precision)};
+                                           .activations = training_type_of(chosen.precision)};
     weft_status status = pretrained_open(from, pretrained, error);
     if (status != WEFT_OK)
         return status;

@@ -77,13 +77,14 @@ static void model_print_totals(const struct train_model_view *view, FILE *output
     char weights[32], gradients[32], moments[32], activations[32], sum[32];
     fprintf(output, "\n%zu parameters; %.0f operations to train on a token, a third of them forward\n",
             description->weights, flops);
+    const bool halves = view->activations != WEFT_F32;
     fprintf(output, "memory to train, micro-batches of %zu x %zu tokens in %s: %s\n", view->options.batch,
             view->options.sequence, chosen.precision, text_bytes(totals.sum, sum, sizeof sum));
-    fprintf(output, "  weights %s, gradients %s, AdamW's moments %s, activations and scratch%s %s\n",
+    fprintf(output, "  weights %s, gradients %s, AdamW's moments %s, activations and scratch%s%s%s %s\n",
             text_bytes(totals.weights, weights, sizeof weights),
             text_bytes(totals.gradients, gradients, sizeof gradients),
-            text_bytes(totals.moments, moments, sizeof moments),
-            view->activations == WEFT_F32 ? "" : " (with the weights in bf16)",
+            text_bytes(totals.moments, moments, sizeof moments), halves ? " (with the weights in " : "",
+            halves ? weft_type_name(view->activations) : "", halves ? ")" : "",
             text_bytes(totals.activations, activations, sizeof activations));
 }
 
@@ -171,8 +172,7 @@ static weft_status model_print_json(const struct train_model_view *view, FILE *o
 static weft_status model_run_show(struct command_call *call, struct error *error)
 {
     struct model_shape shape;
-    struct train_model_view view = {.name = call->words[0],
-                                    .activations = training_is_mixed(chosen.precision) ? WEFT_BF16 : WEFT_F32};
+    struct train_model_view view = {.name = call->words[0], .activations = training_type_of(chosen.precision)};
     weft_status status = model_shape_load(view.name, &shape, error);
     if (status == WEFT_OK)
         status = model_describe(&shape, &view.description, error);

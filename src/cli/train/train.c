@@ -101,7 +101,7 @@ static const struct cli_option options[] = {
     CLI_GROUP("Parallelism"),
     INTEGER("threads", 't', "N", config.threads, "1", 1, 1024, "compute threads per rank"),
     CLI_CHOICE("precision", 0, "TYPE", &chosen.precision, "f32", training_precisions,
-               "type of products and activations; weights and sums are always f32"),
+               "type of products and activations; weights and sums are always f32, and f16 scales the loss"),
     CLI_CHOICE("kernels", 0, "SET", &chosen.kernels, "common", kernel_rule_names,
                "instruction set that all ranks compute with; same: refuse ranks whose processors differ",
                .default_text = "common, the highest that all can use", .advanced = true),
@@ -186,7 +186,7 @@ static weft_status train_resolve(struct error *error)
     config->rules.rate_count = chosen.rates.count;
     config->rate_shape = (enum learning_rate_shape)cli_choice_index(chosen.rate_shape, learning_rate_shapes);
     config->optimizer.kind = (enum optimizer_kind)cli_choice_index(chosen.optimizer, optimizer_names);
-    config->mixed = training_is_mixed(chosen.precision);
+    config->activations = training_type_of(chosen.precision);
     config->kernels = cli_choice_index(chosen.kernels, kernel_rule_names);
     training_mesh_apply(&chosen.mesh, config);
     config->recompute = (enum model_recompute)cli_choice_index(chosen.recompute, training_recomputes);

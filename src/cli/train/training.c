@@ -11,13 +11,16 @@
 #include <string.h>
 #include <sys/resource.h>
 
-const char *const training_precisions[] = {"f32", "bf16", NULL};
+const char *const training_precisions[] = {"f32", "bf16", "f16", NULL};
+
+const char *const training_gradients[] = {"f32", "bf16", NULL};
 
 const char *const training_recomputes[] = {"nothing", "attention", "all", NULL};
 
-bool training_is_mixed(const char *precision)
+weft_type training_type_of(const char *precision)
 {
-    return strcmp(precision, "bf16") == 0;
+    static const weft_type types[] = {WEFT_F32, WEFT_BF16, WEFT_F16};
+    return types[cli_choice_index(precision, training_precisions)];
 }
 
 void training_mesh_apply(const struct training_mesh *mesh, struct train_config *config)
@@ -29,7 +32,7 @@ void training_mesh_apply(const struct training_mesh *mesh, struct train_config *
     config->stages = mesh->stages;
     config->zero = mesh->zero;
     config->sequence_parallel = mesh->sequence_parallel;
-    config->gradients = mesh->gradients && training_is_mixed(mesh->gradients) ? WEFT_BF16 : WEFT_F32;
+    config->gradients = mesh->gradients ? training_type_of(mesh->gradients) : WEFT_F32;
 }
 
 /* The largest micro-batch that gives each rank of the data axis one. */
@@ -72,7 +75,7 @@ static weft_status training_measure_config(const struct training_measure *measur
         .clip = 1,
         .bucket_bytes = measure->bucket_bytes ? measure->bucket_bytes : 4u << 20,
         .threads = measure->threads,
-        .mixed = training_is_mixed(measure->precision),
+        .activations = training_type_of(measure->precision),
         .dropout = measure->dropout,
         .recompute =
             (enum model_recompute)(measure->recompute ? cli_choice_index(measure->recompute, training_recomputes) : 0),

@@ -7,20 +7,23 @@
 #include "training/train/loop/trainer.h"
 #include "training/train/state/config.h"
 
-/** "f32", "bf16": choices of --precision. */
+/** "f32", "bf16", "f16": choices of --precision. */
 extern const char *const training_precisions[];
 
 /** In the order of enum model_recompute: choices of --recompute. */
 extern const char *const training_recomputes[];
 
-/** Whether `precision` asks for train_config.mixed. */
-bool training_is_mixed(const char *precision);
+/** Of them, the choices of --gradients. */
+extern const char *const training_gradients[];
+
+/** The type of this name, one of training_precisions. */
+weft_type training_type_of(const char *precision);
 
 /** How steps are spread over ranks: values of TRAINING_MESH_OPTIONS. */
 struct training_mesh {
     const char *axes, *placement; /**< NULL: the default */
     const char *schedule;         /**< of step_pipeline_names; NULL: 1F1B */
-    const char *gradients;        /**< of training_precisions; NULL: f32 */
+    const char *gradients;        /**< of training_gradients; NULL: f32 */
     int64_t zero, stages;
     bool sequence_parallel;
 };
@@ -42,7 +45,7 @@ struct training_mesh {
         CLI_TEXT("placement", 0, "AXES", &(chosen_mesh).placement, NULL,                                               \
                  "axes from the closest neighbors to the farthest ('tensor,data,pipeline')",                           \
                  .default_text = "the fewest bytes between nodes", .advanced = true),                                  \
-        CLI_CHOICE("gradients", 0, "TYPE", &(chosen_mesh).gradients, "f32", training_precisions,                       \
+        CLI_CHOICE("gradients", 0, "TYPE", &(chosen_mesh).gradients, "f32", training_gradients,                        \
                    "type in which gradients are summed; bf16 rounds every sum and sends half the bytes",               \
                    .advanced = true)
 

@@ -269,7 +269,7 @@ static weft_status measure_costs(struct plan_view *view, const struct model_opti
     view->costs = calloc(layers, sizeof *view->costs);
     if (!view->costs)
         return error_memory(error, layers * sizeof *view->costs, "the costs of layers");
-    weft_status status = device_open(training_is_mixed(chosen.precision) ? "cpu-bf16" : "cpu", 1, &device, error);
+    weft_status status = device_open(device_cpu_name(training_type_of(chosen.precision)), 1, &device, error);
     if (status != WEFT_OK)
         return status;
     status = costs_measure(view->description, device, options, view->costs, error);

@@ -39,6 +39,7 @@ struct pass {
     double smoothing;                 /**< of labels */
     double dropout;                   /**< share of what layers add to the stream that is dropped; 0: none */
     uint64_t seed, sample;            /**< of dropout: see struct model_batch */
+    double loss_scale;                /**< of gradients: see struct model_batch */
     size_t room_batch, room_sequence; /**< as planned for in the memory; the pass may have less */
 };
 

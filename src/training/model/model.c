@@ -2,6 +2,8 @@
 /* A network on a device: opening it, and passes through all its layers. */
 #include "training/model/internal/model_parts.h"
 
+#include "base/float_bits.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -173,12 +175,12 @@ static void convert_logits(weft_type type, size_t count, const void *from, doubl
             to[i] = ((const double *)from)[i];
             continue;
         }
-        if (type == WEFT_BF16) { /* the upper half of a float */
-            uint32_t bits = (uint32_t)((const uint16_t *)from)[i] << 16;
-            memcpy(&value, &bits, sizeof value);
-        } else {
+        if (type == WEFT_BF16) /* the upper half of a float */
+            value = float_from_bits((uint32_t)((const uint16_t *)from)[i] << 16);
+        else if (type == WEFT_F16)
+            value = float_from_f16(((const uint16_t *)from)[i]);
+        else
             value = ((const float *)from)[i];
-        }
         to[i] = (double)value;
     }
 }

@@ -296,8 +296,9 @@ struct model;
 struct model_batch {
     const int32_t *tokens;
     const int32_t *targets;
-    uint64_t seed;   /**< of dropout: of the run */
-    uint64_t sample; /**< of dropout: number of the first sequence within the run; the others follow */
+    uint64_t seed;     /**< of dropout: of the run */
+    uint64_t sample;   /**< of dropout: number of the first sequence within the run; the others follow */
+    double loss_scale; /**< all gradients are multiplied by it; 0: 1 */
 };
 
 /**

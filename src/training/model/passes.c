@@ -53,6 +53,7 @@ struct pass model_pass(const struct model *model, const struct layer_call *call,
         .dropout = prepare ? model->options.dropout : 0,
         .seed = slot->seed,
         .sample = slot->sample,
+        .loss_scale = slot->loss_scale,
         .room_batch = model->options.batch,
         .room_sequence = model->options.sequence,
     };
@@ -163,6 +164,7 @@ weft_status model_slot_load(struct model *model, size_t number, const struct mod
         slot_write(model, batch->targets, slot->targets);
     slot->seed = batch->seed;
     slot->sample = batch->sample;
+    slot->loss_scale = batch->loss_scale ? batch->loss_scale : 1;
     return WEFT_OK;
 }
 

@@ -47,7 +47,7 @@ struct kernel_choice {
 };
 
 /**
- * Choose the set for kernels of `activations` (WEFT_F32 or WEFT_BF16) by `rule`. Collective; the same result on all
+ * Choose the set for kernels of `activations` (WEFT_F32, WEFT_BF16 or WEFT_F16) by `rule`. Collective; the same result on all
  * ranks. Errors: ARGUMENT if the rule cannot be satisfied, or ranks have different rules; *speaks as for
  * agreement_reach().
  */

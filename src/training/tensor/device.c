@@ -15,12 +15,18 @@ static const struct {
 } openers[] = {
     {"cpu", cpu_open, WEFT_F32},
     {"cpu-bf16", cpu_bf16_open, WEFT_BF16},
+    {"cpu-f16", cpu_f16_open, WEFT_F16},
     {"reference", reference_f64_open, WEFT_F64},
     {"reference-f32", reference_f32_open, WEFT_F32},
 };
 #define OPENERS ARRAY_SIZE(openers)
 
-const char *const device_names[OPENERS + 1] = {"cpu", "cpu-bf16", "reference", "reference-f32", NULL};
+const char *const device_names[OPENERS + 1] = {"cpu", "cpu-bf16", "cpu-f16", "reference", "reference-f32", NULL};
+
+const char *device_cpu_name(weft_type activations)
+{
+    return activations == WEFT_BF16 ? "cpu-bf16" : activations == WEFT_F16 ? "cpu-f16" : "cpu";
+}
 
 weft_status device_open(const char *name, int threads, struct device **device, struct error *error)
 {
@@ -54,6 +60,6 @@ weft_status device_open_with(const char *name, enum kernel_set set, int threads,
             return open_set(i, set, threads, device, error);
     const char *nearest = text_nearest(name, device_names, OPENERS);
     return error_set(error, WEFT_ERROR_ARGUMENT,
-                     "there is no device '%s'%s%s%s; there are cpu, cpu-bf16, reference and reference-f32", name,
-                     nearest ? ", did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+                     "there is no device '%s'%s%s%s; there are cpu, cpu-bf16, cpu-f16, reference and reference-f32",
+                     name, nearest ? ", did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
 }

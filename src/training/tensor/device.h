@@ -3,7 +3,7 @@
  * A device: a table of numeric kernels that begins with its name and element type.
  *
  * Models call kernels through this table only, so that the same forward and backward run in f32 on the processor's fast
- * path ("cpu"), in mixed precision ("cpu-bf16"), in plain C in double precision ("reference", for gradient checks) or
+ * path ("cpu"), in mixed precision ("cpu-bf16", "cpu-f16"), in plain C in double precision ("reference", for gradient checks) or
  * in plain C in single precision ("reference-f32", which the fast path is tested against). Another device is a library
  * that fills the same table.
  *
@@ -15,7 +15,7 @@
  *
  * ## Arrays
  *
- * `void *` arrays hold elements of `type`, or, where marked [a], of `activations`, the type of arrays inside a layer: on "cpu-bf16" that is bf16, with weights, their gradients, the residual stream and statistics
+ * `void *` arrays hold elements of `type`, or, where marked [a], of `activations`, the type of arrays inside a layer: on "cpu-bf16" that is bf16 and on "cpu-f16" f16, with weights, their gradients, the residual stream and statistics
  * in f32 and all sums in f32 (Micikevicius et al. 2018, "Mixed precision training"; Kalamkar et al. 2019, "A study of
  * bfloat16"); elsewhere both types are the same. Token and class numbers are int32_t; statistics that leave the device
  * are double. Matrices are row-major; `rows x width` means `rows` rows of `width` elements without gaps unless a stride
@@ -173,7 +173,7 @@ struct sgd {
 struct device {
     const char *name;      /**< "cpu" */
     weft_type type;        /**< of elements: WEFT_F32 or WEFT_F64 */
-    weft_type activations; /**< `type`, or WEFT_BF16 */
+    weft_type activations; /**< `type`, WEFT_BF16 or WEFT_F16 */
     int threads;           /**< compute threads of one kernel */
     const char *kernels;   /**< name of the kernel set ("avx512") */
 
@@ -333,8 +333,11 @@ struct device {
                                   const struct class_sums *sums, void *logits, double *losses);
 };
 
-/** The names of the devices: "cpu", "reference", "reference-f32". Ends with NULL. */
+/** The names of the devices: "cpu", "cpu-bf16", "cpu-f16", "reference", "reference-f32". Ends with NULL. */
 extern const char *const device_names[];
+
+/** The fast device with activations of WEFT_F32, WEFT_BF16 or WEFT_F16. */
+const char *device_cpu_name(weft_type activations);
 
 /**
  * Open the device called `name` with `threads` compute threads (at least 1; the reference devices use one).

@@ -15,6 +15,7 @@ weft_status cpu_open_with(const struct kernels *kernels, int threads, struct dev
 
 weft_status cpu_open(enum kernel_set set, int threads, struct device **device, struct error *error);
 weft_status cpu_bf16_open(enum kernel_set set, int threads, struct device **device, struct error *error);
+weft_status cpu_f16_open(enum kernel_set set, int threads, struct device **device, struct error *error);
 weft_status reference_f32_open(enum kernel_set set, int threads, struct device **device, struct error *error);
 weft_status reference_f64_open(enum kernel_set set, int threads, struct device **device, struct error *error);
 

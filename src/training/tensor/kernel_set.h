@@ -13,8 +13,8 @@
 
 enum kernel_set {
     KERNEL_SET_BASELINE,   /**< the compiler's default target; x86-64: SSE2, and SSE4.1 in oneDNN */
-    KERNEL_SET_AVX2,       /**< with fused multiply-add */
-    KERNEL_SET_AVX512,     /**< F, BW, CD, DQ and VL; the highest that f32 uses */
+    KERNEL_SET_AVX2,       /**< with fused multiply-add, and F16C, which all processors with AVX2 have */
+    KERNEL_SET_AVX512,     /**< F, BW, CD, DQ and VL; the highest that f32 and f16 use */
     KERNEL_SET_AVX512BF16, /**< with VNNI, and products of bf16 */
     KERNEL_SET_AMX,        /**< with tiles of bf16 */
     KERNEL_SETS
@@ -23,7 +23,7 @@ enum kernel_set {
 /** "baseline", "avx2", "avx512", "avx512bf16", "amx"; ends with NULL. */
 extern const char *const kernel_set_names[KERNEL_SETS + 1];
 
-/** The highest set that kernels for `activations` (WEFT_F32 or WEFT_BF16) use. */
+/** The highest set that kernels for `activations` (WEFT_F32, WEFT_BF16 or WEFT_F16) use. */
 static inline enum kernel_set kernel_set_highest(weft_type activations)
 {
     return activations == WEFT_BF16 ? KERNEL_SET_AMX : KERNEL_SET_AVX512;

@@ -167,35 +167,14 @@ static inline lanes max_halves(lanes a, lanes b)
 
 #else
 
-/* Exponents are moved by a multiplication, which takes denormals along. */
-static inline float load_half(uint16_t stored)
-{
-    uint32_t magnitude = stored & 0x7fffu;
-    uint32_t bits = float_to_bits(float_from_bits(magnitude << 13) * 0x1p112f);
-    bits |= magnitude >= 0x7c00u ? 0x7f800000u : 0;
-    return float_from_bits(bits | (uint32_t)(stored & 0x8000u) << 16);
-}
-
-/* To nearest even. Adding 0.5 to a value below 2^-14 leaves it rounded to multiples of 2^-24, f16's denormals, in the
- * lowest bits. */
-static inline uint16_t store_half(float value)
-{
-    uint32_t bits = float_to_bits(value), magnitude = bits & 0x7fffffffu, sign = bits >> 16 & 0x8000u;
-    uint32_t normal = (magnitude + 0xfffu + (magnitude >> 13 & 1) - (112u << 23)) >> 13;
-    uint32_t small = float_to_bits(float_from_bits(magnitude) + 0.5f) - 0x3f000000u;
-    uint32_t half = magnitude < 0x38800000u ? small : normal;
-    half = magnitude >= 0x477ff000u ? 0x7c00u : half;
-    return magnitude > 0x7f800000u ? 0x7e00 : (uint16_t)(half | sign);
-}
-
 static inline float sum_half(float a, float b)
 {
-    return load_half(store_half(a + b));
+    return float_from_f16(float_to_f16(a + b));
 }
 
 static inline float product_half(float a, float b)
 {
-    return load_half(store_half(a * b));
+    return float_from_f16(float_to_f16(a * b));
 }
 
 #endif
@@ -302,8 +281,8 @@ SCALE_HALVES(multiply, double, *)
 
 #else
 
-SUM_AND_PRODUCT_LOOPS(f16, stored_u16, load_half, store_half, sum_half, product_half)
-MIN_AND_MAX_LOOPS(f16, stored_u16, load_half, store_half, min_f32, max_f32)
+SUM_AND_PRODUCT_LOOPS(f16, stored_u16, float_from_f16, float_to_f16, sum_half, product_half)
+MIN_AND_MAX_LOOPS(f16, stored_u16, float_from_f16, float_to_f16, min_f32, max_f32)
 
 #endif
 
@@ -335,7 +314,7 @@ DIVIDE(u32, stored_u32, uint64_t, AS_IT_IS, (uint32_t))
 DIVIDE(i64, stored_i64, int64_t, AS_IT_IS, AS_IT_IS)
 DIVIDE(u64, stored_u64, uint64_t, AS_IT_IS, AS_IT_IS)
 #if !defined(HALF_LANES)
-DIVIDE_AND_MULTIPLY(f16, stored_u16, float, load_half, store_half)
+DIVIDE_AND_MULTIPLY(f16, stored_u16, float, float_from_f16, float_to_f16)
 #endif
 
 /* ---- streaming ---- */

@@ -14,8 +14,9 @@ struct slot_layer {
 /** The memory of one micro-batch. */
 struct model_slot {
     int32_t *tokens, *targets;
-    double *losses;            /**< of each row */
-    uint64_t seed, sample;     /**< of dropout */
+    double *losses;        /**< of each row */
+    uint64_t seed, sample; /**< of dropout */
+    double loss_scale;
     struct slot_layer *layers; /**< of the whole network; those that the model does not run have no memory */
 };
 

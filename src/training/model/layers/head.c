@@ -115,7 +115,7 @@ static void head_forward(const struct layer *layer, const struct pass *pass, con
         part.sequence = rows - first < arrays.logit_rows ? rows - first : arrays.logit_rows;
         linear_forward(&part, &head->logits, pass_activation_at(pass, arrays.norm.out, first * head->norm.width),
                        arrays.logits, arrays.logit_stride);
-        head_losses(head, &part, &arrays, pass->targets + first, pass->prepare ? 1.0 / (double)rows : 0,
+        head_losses(head, &part, &arrays, pass->targets + first, pass->prepare ? pass->loss_scale / (double)rows : 0,
                     places->scratch, pass->losses + first);
     }
 }

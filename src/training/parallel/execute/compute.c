@@ -79,7 +79,8 @@ static weft_status load(struct executor *executor, const struct executor_task *t
     const struct model_batch batch = {.tokens = reads ? executor->tokens : NULL,
                                       .targets = reads ? executor->targets : NULL,
                                       .seed = task->input->seed,
-                                      .sample = number * executor->config.model.batch};
+                                      .sample = number * executor->config.model.batch,
+                                      .loss_scale = task->loss_scale};
     weft_status status = WEFT_OK;
     if (reads)
         status = task->input->read(task->input->context, number, executor->tokens, executor->targets, error);

@@ -47,9 +47,8 @@ struct executor_pace {
 struct executor_config {
     weft_context *context;
     weft_comm *comm;       /**< its ranks are those of the mesh; borrowed */
-    struct device *device; /**< for the passes; borrowed */
-    struct device *sums;   /**< sums gradients and takes the optimizer's steps: of f32, with activations of
-                                              bf16; borrowed */
+    struct device *device; /**< for the passes and the optimizer's steps, of f32; borrowed */
+    struct device *sums;   /**< sums gradients: of f32, with activations of bf16; borrowed */
     struct model_description
         *description;           /**< the whole network, rules applied. Borrowed, and made that of this rank by
                                               executor_open(): model_divide(), model_keep_layers() */
@@ -92,7 +91,9 @@ struct executor_input {
     /** Tokens and targets of micro-batch `number`, batch x sequence each. */
     weft_status (*read)(void *context, uint64_t number, int32_t *tokens, int32_t *targets, struct error *error);
 
-    uint64_t seed;          /**< of dropout */
+    uint64_t seed;     /**< of dropout */
+    double loss_scale; /**< gradients are computed times it, a power of two, and divided by it before they are used;
+                               0: 1 */
     const atomic_int *stop; /**< not 0: this rank wants to stop; NULL: it never does */
 
     /** Called on each rank before weights change; NULL: not called. */
@@ -104,15 +105,17 @@ struct executor_result {
     double gradient_norm; /**< of the averaged gradient, before clipping */
     bool stop;            /**< some rank wants to stop */
     bool diverged;        /**< loss or norm is not finite, and the step was not taken */
-    double wait_seconds;  /**< time that this rank has waited for others */
-    double pass_seconds;  /**< in passes of layers, on this rank */
-    double norm_seconds;  /**< from the beginning of the step until this rank came to the norm */
+    bool skipped; /**< the norm is not finite, though the loss is, with a loss scale above 1: weights and optimizer
+                             state are as before */
+    double wait_seconds; /**< time that this rank has waited for others */
+    double pass_seconds; /**< in passes of layers, on this rank */
+    double norm_seconds; /**< from the beginning of the step until this rank came to the norm */
 };
 
 /**
  * Step `number`, from 1, with micro-batches (number - 1) x micro_batches and on.
  *
- * The same result on every rank. Errors: WEFT_ERROR_DATA if loss or norm is not finite: on every rank, `result` is set
+ * The same result on every rank. Errors: WEFT_ERROR_DATA if loss or norm is not finite, unless the step is skipped: on every rank, `result` is set
  * and weights and optimizer state are as before. Others may be this rank's alone; then the job has to be aborted.
  */
 weft_status executor_step(struct executor *executor, const struct executor_input *input, uint64_t number, double rate,

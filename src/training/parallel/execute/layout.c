@@ -235,7 +235,7 @@ weft_status executor_groups_of(const struct executor *executor, struct executor_
     groups->values = (struct value_groups_config){
         .context = config->context,
         .comm = executor->comms.axes[MESH_DATA],
-        .device = config->sums,
+        .device = config->device,
         .ranges = ranges,
         .group_count = count,
         .elements = description->elements,

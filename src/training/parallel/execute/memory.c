@@ -25,7 +25,7 @@ static weft_status count_memory(const struct executor *executor, struct executor
         .optimizer = values.moments,
         .partial_sums = gradients.partial_sums,
         .exchanges = gradients.exchanges + executor_tied_bytes(executor),
-        .bf16_copy = values.copy,
+        .copy = values.copy,
         .activations = model_memory(executor->description, device->type, device->activations, &options),
         .rows = (rows.inputs + rows.outputs + rows.gradients) * rows.bytes,
     };
@@ -53,5 +53,5 @@ weft_status executor_memory_of(const struct executor_config *config, const uint3
 uint64_t executor_memory_total(const struct executor_memory *memory)
 {
     return memory->weights + memory->gathered + memory->gradients + memory->optimizer + memory->partial_sums +
-           memory->exchanges + memory->bf16_copy + memory->activations + memory->rows;
+           memory->exchanges + memory->copy + memory->activations + memory->rows;
 }

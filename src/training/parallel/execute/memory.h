@@ -18,7 +18,7 @@
  * of the largest group:
  *
  *     weights        4 E; ZeRO-3: 4 S
- *     gathered       ZeRO-3: 4 G for each unit that is gathered at a time, and 2 G more with activations in bf16
+ *     gathered       ZeRO-3: 4 G for each unit that is gathered at a time, and 2 G more with activations in bf16 or f16
  *     gradients      ZeRO-0, 1: 4 E, with the head's part of a tied table where both users are on this rank; ZeRO-2, 3:
  *                    4 G for each moving buffer
  *     optimizer      4 E for each of the optimizer's moments; ZeRO-1 to 3: 4 S
@@ -27,7 +27,7 @@
  *     exchanges      where gradients do not move in place, for two reductions at a time: the roots of the largest group
  *                    as they are sent, and the roots of its slice from all ranks, as they move and as f32; for
  *                    all-reduces in bf16 2 E; of a tied table whose users are on two ranks, the other's total
- *     bf16 copy      activations in bf16: 2 E; ZeRO-3: none
+ *     copy           activations in bf16 or f16: 2 E; ZeRO-3: none
  *     activations    model_memory() of this rank's layers, with the schedule's slots
  *     rows           rows between two layers: the schedule's inputs, and two outputs and two gradients, or without a
  *                    pipeline one gradient
@@ -39,7 +39,7 @@ struct executor_memory {
     uint64_t optimizer;
     uint64_t partial_sums;
     uint64_t exchanges;
-    uint64_t bf16_copy;
+    uint64_t copy;
     uint64_t activations;
     uint64_t rows;
 };

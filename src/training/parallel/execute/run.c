@@ -117,6 +117,7 @@ weft_status executor_step(struct executor *executor, const struct executor_input
         .loss_first = (number - 1) * micro_batches,
         .number = number,
         .rate = rate,
+        .loss_scale = input->loss_scale ? input->loss_scale : 1,
     };
     memset(executor->sums, 0, executor->sum_count * sizeof *executor->sums);
     executor->wait_seconds = 0;
@@ -126,6 +127,7 @@ weft_status executor_step(struct executor *executor, const struct executor_input
                                        .gradient_norm = task.norm,
                                        .stop = task.stop,
                                        .diverged = task.diverged,
+                                       .skipped = task.skipped,
                                        .wait_seconds = executor->wait_seconds,
                                        .pass_seconds = seconds_of_passes(&executor->training),
                                        .norm_seconds = executor->norm_seconds};

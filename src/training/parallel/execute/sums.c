@@ -148,6 +148,9 @@ static weft_status step_check_finite(struct executor_task *task, struct error *e
     const bool norm = !(task->norm < HUGE_VAL);
     if (!norm && isfinite(task->loss))
         return WEFT_OK;
+    task->skipped = isfinite(task->loss) && task->loss_scale > 1;
+    if (task->skipped)
+        return WEFT_OK;
     task->diverged = true;
     return error_set(error, WEFT_ERROR_DATA,
                      "the %s is %g in step %" PRIu64 ": the run has diverged, and the weights were left as they are; "
@@ -180,7 +183,8 @@ weft_status executor_norm(struct executor *executor, struct executor_task *task,
         status = add_over_ranks(executor, error);
     if (status != WEFT_OK)
         return status;
-    task->norm = sqrt(tree_sum(executor->sums, executor_all_blocks(executor))) / config->micro_batches;
+    task->norm = sqrt(tree_sum(executor->sums, executor_all_blocks(executor))) /
+                 (config->micro_batches * task->loss_scale);
     task->loss = tree_sum(task->losses, config->micro_batches) / config->micro_batches;
     task->stop = *stop > 0;
     status = step_check_finite(task, error);

@@ -70,7 +70,7 @@ weft_status executor_release(struct executor *executor, struct executor_task *ta
 static void update_group(struct executor *executor, const struct executor_task *task, uint32_t group)
 {
     const struct executor_config *config = &executor->config;
-    const double mean = 1.0 / config->micro_batches,
+    const double mean = 1.0 / (config->micro_batches * task->loss_scale),
                  clip = config->clip > 0 && task->norm > config->clip ? config->clip / task->norm : 1;
     const struct optimizer_step step = {.number = task->number, .rate = task->rate, .gradient_scale = mean * clip};
     const struct value_slice slice = value_groups_slice(executor->values, group);
@@ -83,7 +83,7 @@ static void update_group(struct executor *executor, const struct executor_task *
         .as_activations = slice.activations,
         .sums = executor->scratch,
     };
-    optimizer_update(executor->description, config->sums, &config->optimizer, &step,
+    optimizer_update(executor->description, config->device, &config->optimizer, &step,
                      executor->description->groups[group].offset + range.first, range.count, &arrays);
 }
 
@@ -92,9 +92,9 @@ weft_status executor_update(struct executor *executor, struct executor_task *tas
 {
     uint32_t groups[EXECUTOR_GROUPS_MOST];
     const uint32_t count = updated_groups(executor, list->schedule.operations[number].unit, groups);
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; !task->skipped && i < count; i++)
         update_group(executor, task, groups[i]);
-    return executor->config.sums->finish(executor->config.sums, error);
+    return executor->config.device->finish(executor->config.device, error);
 }
 
 weft_status executor_share(struct executor *executor, struct executor_task *task, struct executor_list *list,

@@ -7,7 +7,7 @@
  *     ZeRO-3      weights and moments of its slices; a group's weights are gathered into a buffer for as long as they
  *                 are used
  *
- * With `activations` there is a copy of the weights in bf16 for matrix products, wherever whole groups are.
+ * With `activations` there is a copy of the weights as activations for matrix products, wherever whole groups are.
  *
  * Not thread-safe. Gathers and shares start in the order of calls, which is the same on all ranks of the data axis.
  */
@@ -20,12 +20,12 @@
 struct value_groups_config {
     weft_context *context;
     weft_comm *comm;                  /**< of the data axis */
-    struct device *device;            /**< of f32, with activations of bf16 */
+    struct device *device;            /**< of f32; its activations are those of the copies */
     const struct group_range *ranges; /**< of the groups; copied */
     uint32_t group_count;
     size_t elements;        /**< of the flat array */
     uint32_t zero;          /**< 0 to 3; 0 where there is one rank */
-    bool activations;       /**< keep copies in bf16 */
+    bool activations;       /**< keep copies as activations, bf16 or f16 */
     bool second_moments;    /**< the optimizer has them */
     bool no_moments;        /**< there is no optimizer: keep values alone */
     uint32_t buffers;       /**< ZeRO-3: for gathered weights */
@@ -44,7 +44,7 @@ void value_groups_close(struct value_groups *groups);
 struct value_memory {
     size_t weights;  /**< the flat array, or the slices */
     size_t moments;  /**< of the optimizer */
-    size_t copy;     /**< of the weights, in bf16 */
+    size_t copy;     /**< of the weights, as activations */
     size_t gathered; /**< ZeRO-3: buffers for whole groups, and for those in bf16 */
 };
 
@@ -72,7 +72,7 @@ struct value_slice value_groups_slice(struct value_groups *groups, uint32_t grou
 /** Set the values of a group from all of them, on this rank. */
 void value_groups_store(struct value_groups *groups, uint32_t group, const float *whole);
 
-/** Values of the flat array were set by other means: make the copies in bf16 again. ZeRO-0 to 2. */
+/** Values of the flat array were set by other means: make the copies as activations again. ZeRO-0 to 2. */
 void value_groups_changed(struct value_groups *groups);
 
 /** ZeRO-3: gather a group into a buffer, whose earlier contents are lost from the start on. After the end, it holds
@@ -86,7 +86,7 @@ weft_status value_groups_gather_finish(struct value_groups *groups, uint32_t gro
 weft_status value_groups_gather(struct value_groups *groups, uint32_t group, float *whole, struct error *error);
 
 /** ZeRO-1 and 2: all ranks have new values in their slices: bring them to all ranks. The update has made the copies
- * of this rank's slice in bf16 (value_slice.activations); the finish makes those of the others. */
+ * of this rank's slice as activations (value_slice.activations); the finish makes those of the others. */
 weft_status value_groups_share_start(struct value_groups *groups, uint32_t group, struct error *error);
 weft_status value_groups_share_finish(struct value_groups *groups, uint32_t group, struct error *error);
 

@@ -23,13 +23,20 @@
 
 static const struct kernels *const f32_kernels[] = {&kernels_baseline, &kernels_avx2, &kernels_avx512};
 static const struct kernels *const bf16_kernels[] = {&kernels_baseline_bf16, &kernels_avx2_bf16, &kernels_avx512_bf16};
+static const struct kernels *const f16_kernels[] = {&kernels_baseline_f16, &kernels_avx2_f16, &kernels_avx512_f16};
 
 #else
 
 static const struct kernels *const f32_kernels[] = {&kernels_baseline};
 static const struct kernels *const bf16_kernels[] = {&kernels_baseline_bf16};
+static const struct kernels *const f16_kernels[] = {&kernels_baseline_f16};
 
 #endif
+
+static const struct kernels *const *tables_of(weft_type activations)
+{
+    return activations == WEFT_BF16 ? bf16_kernels : activations == WEFT_F16 ? f16_kernels : f32_kernels;
+}
 
 /* The index of a set's table; a set without its own uses the one below. */
 static size_t table_of(weft_type activations, enum kernel_set set)
@@ -41,12 +48,12 @@ static size_t table_of(weft_type activations, enum kernel_set set)
 const struct kernels *const *kernels_supported(weft_type activations, size_t *count)
 {
     *count = table_of(activations, kernel_set_best(activations)) + 1;
-    return activations == WEFT_BF16 ? bf16_kernels : f32_kernels;
+    return tables_of(activations);
 }
 
 static const struct kernels *kernels_of(weft_type activations, enum kernel_set set)
 {
-    return (activations == WEFT_BF16 ? bf16_kernels : f32_kernels)[table_of(activations, set)];
+    return tables_of(activations)[table_of(activations, set)];
 }
 
 /* ---- opening, closing, memory ---- */
@@ -216,7 +223,7 @@ static weft_status open_table(const struct kernels *kernels, enum kernel_set set
         return error_memory(error, sizeof *cpu, "a device");
     cpu->kernels = kernels;
     cpu->device = (struct device){
-        .name = kernels->activations == WEFT_BF16 ? "cpu-bf16" : "cpu",
+        .name = device_cpu_name(kernels->activations),
         .type = WEFT_F32,
         .activations = kernels->activations,
         .threads = threads,
@@ -254,4 +261,9 @@ weft_status cpu_open(enum kernel_set set, int threads, struct device **device, s
 weft_status cpu_bf16_open(enum kernel_set set, int threads, struct device **device, struct error *error)
 {
     return open_table(kernels_of(WEFT_BF16, set), set, threads, device, error);
+}
+
+weft_status cpu_f16_open(enum kernel_set set, int threads, struct device **device, struct error *error)
+{
+    return open_table(kernels_of(WEFT_F16, set), set, threads, device, error);
 }

@@ -3,6 +3,7 @@
 #include "training/tensor/class_sums.h"
 #include "training/tensor/cpu/cpu.h"
 #include "training/tensor/cpu/matmul.h"
+#include "training/tensor/cpu/matmul_cast.h"
 
 #include <math.h>
 #include <omp.h>
@@ -36,7 +37,10 @@ static void cpu_matmul(struct device *device, const struct matmul *arguments)
     int threads = omp_get_max_threads(), dynamic = omp_get_dynamic();
     omp_set_dynamic(0);
     omp_set_num_threads(device->threads);
-    cpu_matmuls_run(cpu->matmuls, arguments, &cpu->failure);
+    if (cpu->kernels->activations == WEFT_F16)
+        cpu_matmul_cast(cpu, arguments);
+    else
+        cpu_matmuls_run(cpu->matmuls, arguments, &cpu->failure);
     omp_set_num_threads(threads);
     omp_set_dynamic(dynamic);
 }

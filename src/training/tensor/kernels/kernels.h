@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * The fast kernels of the processor, one table for each instruction set and type of activations, which are the arrays
- * of void: floats, or bf16. All arithmetic is in floats.
+ * of void: floats, bf16 or f16. All arithmetic is in floats.
  *
  * kernels.c is compiled once for each, with the flags of that set, and kernels_supported() returns those that can run
  * here. A kernel runs on the calling thread over the range it is given; the files of training/tensor/cpu/ divide the work
@@ -16,7 +16,7 @@
 
 struct kernels {
     const char *name;      /**< "avx512" */
-    weft_type activations; /**< WEFT_F32 or WEFT_BF16 */
+    weft_type activations; /**< WEFT_F32, WEFT_BF16 or WEFT_F16 */
 
     /** `rounds` rounds of multiply-adds of activations in registers, with sums in floats; returns the number of
      * floating-point operations. */
@@ -83,14 +83,17 @@ struct kernels {
 
 extern const struct kernels kernels_baseline; /**< the compiler's default target; x86-64: SSE2 */
 extern const struct kernels kernels_baseline_bf16;
+extern const struct kernels kernels_baseline_f16;
 #if defined(__x86_64__)
 extern const struct kernels kernels_avx2; /**< x86-64-v3: AVX2 with fused multiply-add */
 extern const struct kernels kernels_avx2_bf16;
+extern const struct kernels kernels_avx2_f16;    /**< with F16C, as x86-64-v3 has */
 extern const struct kernels kernels_avx512;      /**< x86-64-v4 */
 extern const struct kernels kernels_avx512_bf16; /**< with AVX512_BF16 */
+extern const struct kernels kernels_avx512_f16;
 #endif
 
-/** The tables for activations of this type (WEFT_F32 or WEFT_BF16) that this process can run, the fastest last;
+/** The tables for activations of this type (WEFT_F32, WEFT_BF16 or WEFT_F16) that this process can run, the fastest last;
  * `count` receives how many. */
 const struct kernels *const *kernels_supported(weft_type activations, size_t *count);
 

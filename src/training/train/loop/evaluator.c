@@ -144,7 +144,7 @@ static weft_status evaluator_prepare(struct evaluator *evaluator, struct error *
                          "--sequence %" PRId64 " is longer than the model's context of %zu tokens", config->sequence,
                          config->shape.context);
     evaluator->sequence = config->sequence ? (uint64_t)config->sequence : config->shape.context;
-    weft_status status = device_open_with(config->mixed ? "cpu-bf16" : "cpu", evaluator->kernels.set,
+    weft_status status = device_open_with(device_cpu_name(config->activations), evaluator->kernels.set,
                                           (int)config->threads, &evaluator->device, error);
     if (status == WEFT_OK)
         status = model_describe(&config->shape, &evaluator->description, error);
@@ -210,8 +210,8 @@ weft_status evaluator_run(const struct evaluator_config *config, weft_context *c
                                               .tokenizer = config->tokenizer,
                                               .data = config->data,
                                               .vocabulary = config->shape.vocabulary};
-    weft_status status = kernel_choice_reach(context, comm, config->kernels, config->mixed ? WEFT_BF16 : WEFT_F32,
-                                             &evaluator.kernels, speaks, error);
+    weft_status status =
+        kernel_choice_reach(context, comm, config->kernels, config->activations, &evaluator.kernels, speaks, error);
     if (status == WEFT_OK)
         status = text_open_together(&evaluator.sources, context, comm, &evaluator.text, speaks, error);
     if (status == WEFT_OK)

@@ -43,12 +43,12 @@ struct evaluator_config {
     const char *from;                    /**< path of `pretrained` */
     const char *tokenizer;               /**< as in train_config */
     const char *data;
-    int64_t sequence;    /**< tokens in a sequence; 0: the model's context */
-    int64_t sequences;   /**< held-out sequences to evaluate; 0: all */
-    int64_t micro_batch; /**< sequences in one forward pass */
-    int64_t threads;     /**< compute threads a rank */
-    bool mixed;          /**< activations and products in bf16 */
-    int kernels;         /**< how the instruction set is chosen: see enum kernel_rule */
+    int64_t sequence;      /**< tokens in a sequence; 0: the model's context */
+    int64_t sequences;     /**< held-out sequences to evaluate; 0: all */
+    int64_t micro_batch;   /**< sequences in one forward pass */
+    int64_t threads;       /**< compute threads a rank */
+    weft_type activations; /**< and products: WEFT_F32, WEFT_BF16 or WEFT_F16 */
+    int kernels;           /**< how the instruction set is chosen: see enum kernel_rule */
 };
 
 struct evaluator_result {

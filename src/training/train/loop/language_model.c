@@ -46,7 +46,7 @@ weft_status language_model_open(const struct language_model_config *config, stru
     *model = (struct language_model){0};
     weft_status status = open_text(config, &model->text, error);
     if (status == WEFT_OK)
-        status = device_open(config->mixed ? "cpu-bf16" : "cpu", config->threads, &model->device, error);
+        status = device_open(device_cpu_name(config->activations), config->threads, &model->device, error);
     if (status == WEFT_OK)
         status = model_describe(&config->shape, &model->description, error);
     if (status == WEFT_OK)

@@ -12,7 +12,7 @@ struct language_model_config {
     const char *from;         /**< the path that they were opened by: their tokenizer lies there */
     const char *tokenizer;    /**< a directory with another one, or a file in it; NULL: that of the weights */
     int threads;
-    bool mixed; /**< activations and products in bf16 */
+    weft_type activations; /**< and products: WEFT_F32, WEFT_BF16 or WEFT_F16 */
 };
 
 struct language_model {

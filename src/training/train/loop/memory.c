@@ -15,11 +15,6 @@
 /* model_open() refuses larger micro-batches. Below it all sizes are within 64 bits. */
 #define TOKENS_MOST ((int64_t)1 << 26)
 
-static weft_type activations_of(const struct train_config *config)
-{
-    return config->mixed ? WEFT_BF16 : WEFT_F32;
-}
-
 uint32_t memory_node_count(const struct memory_ranks *ranks)
 {
     uint32_t count = 0;
@@ -34,7 +29,7 @@ static weft_status training_of(const struct train_config *config, const struct m
                                const struct parallel_choice *choice, const uint32_t point[MESH_AXES],
                                struct executor_memory *memory, struct error *error)
 {
-    struct device types = {.type = WEFT_F32, .activations = activations_of(config)};
+    struct device types = {.type = WEFT_F32, .activations = config->activations};
     struct executor_config options = parallel_choice_executor(config, choice);
     options.device = &types;
     options.description = (struct model_description *)(uintptr_t)description; /* it does not change */
@@ -50,7 +45,7 @@ static uint64_t first_rank_of(const struct train_config *config, const struct mo
     const bool has_all = choice->zero < 3 && choice->mesh.extent[MESH_DATA] == mesh_ranks(&choice->mesh);
     uint64_t sample = 0;
     if (config->sample)
-        sample = model_memory(description, WEFT_F32, activations_of(config), &reader) + (has_all ? 0 : array);
+        sample = model_memory(description, WEFT_F32, config->activations, &reader) + (has_all ? 0 : array);
     return read > sample ? read : sample;
 }
 
@@ -85,7 +80,8 @@ static struct memory_estimate surroundings_of(const struct train_config *config,
     return (struct memory_estimate){
         .checkpoint = checkpoint_of(config, description, rank, ranks->count),
         .first_rank = rank == 0 ? first_rank_of(config, description, choice) : 0,
-        .rest = MEMORY_OF_PROCESS + staging_of(ranks, rank) + (memory_node_count(ranks) > 1 ? MEMORY_OF_NETWORK : 0),
+        .rest = MEMORY_OF_PROCESS + staging_of(ranks, rank) + (memory_node_count(ranks) > 1 ? MEMORY_OF_NETWORK : 0) +
+                (config->activations == WEFT_F16 ? MEMORY_OF_CASTS : 0),
     };
 }
 
@@ -115,7 +111,7 @@ const char *memory_estimate_describe(const struct memory_estimate *estimate, cha
         {"optimizer", training->optimizer},
         {"partial sums", training->partial_sums},
         {"exchanges", training->exchanges},
-        {"bf16 copy", training->bf16_copy},
+        {"16-bit copy", training->copy},
         {"activations", training->activations},
         {"rows", training->rows},
         {"checkpoints", estimate->checkpoint},

@@ -12,7 +12,8 @@
  *     rank 0          transient: weights that are read to begin with, or the model that samples, with all weights where
  *                     the rank does not have them
  *     rest            MEMORY_OF_PROCESS; where other ranks are on the node, its share of the staging memory
- *                     (copy_forgotten_after() of core/transport/copy.h); MEMORY_OF_NETWORK where there is more than one node
+ *                     (copy_forgotten_after() of core/transport/copy.h); MEMORY_OF_NETWORK where there is more than one node;
+ *                     MEMORY_OF_CASTS with activations in f16
  *
  * Data is read from its files when it is needed; the system's page cache is not counted.
  */
@@ -32,6 +33,7 @@ struct memory_estimate {
 /* Measured: they hardly change with the model. */
 #define MEMORY_OF_PROCESS ((uint64_t)12 << 20) /**< code, oneDNN's primitives, the scratch of kernels */
 #define MEMORY_OF_NETWORK ((uint64_t)8 << 20)  /**< a fabric's buffers, and scratch of collectives */
+#define MEMORY_OF_CASTS   ((uint64_t)20 << 20) /**< at most: operands of f16 as f32, for products */
 
 /** The ranks of a run. */
 struct memory_ranks {

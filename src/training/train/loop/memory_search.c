@@ -141,7 +141,8 @@ void memory_remedies(const struct memory_problem *problem, uint64_t need, uint32
     remedies[0].micro_batch = 1;
     remedies[1].recompute = MODEL_RECOMPUTE_ALL;
     remedies[2].zero = shards && !config->zero && !fit.need ? 1 : config->zero;
-    remedies[3].mixed = true;
+    if (config->activations == WEFT_F32)
+        remedies[3].activations = WEFT_BF16;
     for (size_t i = 0; i < ARRAY_SIZE(remedies); i++) {
         const uint64_t lessened = need_with(problem, &remedies[i], problem->ranks, node);
         char bytes[32];

@@ -8,6 +8,7 @@
 #include "training/train/state/generation.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -67,9 +68,11 @@ static weft_status explain_divergence(struct trainer *trainer, const struct exec
 static weft_status trainer_take_step(struct trainer *trainer, bool *stopping, bool *speaks, struct error *error)
 {
     const struct train_config *config = &trainer->config;
+    const double scale = trainer->state.loss_scale.scale;
     const struct executor_input input = {.context = trainer,
                                          .read = read_for_training,
                                          .seed = (uint64_t)config->seed,
+                                         .loss_scale = scale,
                                          .stop = trainer->stop,
                                          .before_update = release_weights};
     const uint64_t begin = clock_now(), read_time = trainer->read_time;
@@ -82,13 +85,16 @@ static weft_status trainer_take_step(struct trainer *trainer, bool *stopping, bo
     if (status != WEFT_OK)
         return status;
     trainer->state.step++;
+    loss_scale_note(&trainer->state.loss_scale, result.skipped);
     *stopping = result.stop;
 
     struct report_step report = {
         .step = trainer->state.step,
         .loss = result.loss,
         .rate = rate,
-        .gradient_norm = result.gradient_norm,
+        .gradient_norm = fabs(result.gradient_norm), /* no "-nan" */
+        .loss_scale = scale,
+        .skipped = result.skipped,
         .seconds = (double)(clock_now() - begin) * 1e-9,
         .wait_seconds = result.wait_seconds,
         .pass_seconds = result.pass_seconds,

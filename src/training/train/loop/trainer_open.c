@@ -77,7 +77,7 @@ static struct text_sources sources_of(const struct train_config *config)
 /* The same kernels on all ranks, before any of them runs. */
 static weft_status choose_kernels(struct trainer *trainer, bool *speaks, struct error *error)
 {
-    const weft_type activations = trainer->config.mixed ? WEFT_BF16 : WEFT_F32;
+    const weft_type activations = trainer->config.activations;
     weft_status status = kernel_choice_reach(trainer->context, trainer->comm, trainer->config.kernels, activations,
                                              &trainer->kernels, speaks, error);
     trainer->agreed = status != WEFT_OK;
@@ -93,7 +93,7 @@ static weft_status trainer_open_prepare(struct trainer *trainer, struct error *e
     weft_status status = trainer_check_config(config, error);
     if (status != WEFT_OK)
         return status;
-    if ((status = device_open_with(config->mixed ? "cpu-bf16" : "cpu", trainer->kernels.set, (int)config->threads,
+    if ((status = device_open_with(device_cpu_name(config->activations), trainer->kernels.set, (int)config->threads,
                                    &trainer->device, error)) != WEFT_OK ||
         (status = device_open("cpu-bf16", (int)config->threads, &trainer->sums, error)) != WEFT_OK)
         return status;
@@ -174,6 +174,8 @@ static weft_status open_executor(struct trainer *trainer, bool *speaks, struct e
                                              .kernels = kernel_set_names[trainer->kernels.set],
                                              .text = &trainer->text,
                                              .data = &trainer->identity};
+    if (config->activations == WEFT_F16)
+        trainer->state.loss_scale.scale = LOSS_SCALE_FIRST;
     return status;
 }
 
@@ -292,8 +294,9 @@ static void trainer_open_describe(const struct trainer *trainer)
         fprintf(trainer->out, "; %.1f MiB of %s gradients summed while backward goes on",
                 (double)(trainer->own->gradient_elements * weft_type_size(config->gradients)) / 1048576.0,
                 weft_type_name(config->gradients));
-    fprintf(trainer->out, "; %" PRId64 " compute thread%s a rank (%s), %s\n", config->threads,
-            config->threads == 1 ? "" : "s", trainer->device->kernels, config->mixed ? "bf16 with f32 weights" : "f32");
+    fprintf(trainer->out, "; %" PRId64 " compute thread%s a rank (%s), %s%s\n", config->threads,
+            config->threads == 1 ? "" : "s", trainer->device->kernels, weft_type_name(config->activations),
+            config->activations == WEFT_F32 ? "" : " with f32 weights");
     char why[KERNEL_CHOICE_TEXT_BYTES];
     if (*kernel_choice_describe(&trainer->kernels, trainer->comm, why))
         fprintf(trainer->out, "kernels %s\n", why);
@@ -363,7 +366,7 @@ static weft_status begin_report(struct trainer *trainer, bool wants_peak, struct
         .name = config->run_name ? config->run_name : config->model,
         .model = config->model,
         .data = config->data,
-        .precision = config->mixed ? "bf16" : "f32",
+        .precision = weft_type_name(config->activations),
         .kernels = trainer->device->kernels,
         .optimizer = optimizer_names[config->optimizer.kind],
         .parameters = trainer->description->weights,

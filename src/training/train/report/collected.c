@@ -102,6 +102,10 @@ static weft_status collected_step(void *state, const struct report_figures *figu
     collected_put(state, REPORT_NAME_WAIT_SHARE, step->step, figures->speed.wait);
     if (isfinite(figures->speed.share))
         collected_put(state, report_name_curves[REPORT_NAME_UTILIZATION], step->step, figures->speed.share);
+    if (step->loss_scale > 0) {
+        collected_put(state, report_name_curves[REPORT_NAME_LOSS_SCALE], step->step, step->loss_scale);
+        collected_put(state, report_name_curves[REPORT_NAME_SKIPPED], step->step, step->skipped);
+    }
     put_progress_in_time(state, figures);
     return WEFT_OK;
 }

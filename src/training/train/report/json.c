@@ -112,6 +112,10 @@ static weft_status json_step(void *state, const struct report_figures *figures, 
     put_figure(&writer, report_name_keys[REPORT_NAME_DATA_SECONDS], step->data_seconds);
     put_figure(&writer, report_name_keys[REPORT_NAME_TOKENS_PER_SECOND], figures->speed.tokens);
     put_figure(&writer, report_name_keys[REPORT_NAME_UTILIZATION], figures->speed.share);
+    if (step->loss_scale > 0) {
+        put_figure(&writer, report_name_keys[REPORT_NAME_LOSS_SCALE], step->loss_scale);
+        put_figure(&writer, report_name_keys[REPORT_NAME_SKIPPED], step->skipped);
+    }
     return json_put_line(state, &writer, error);
 }
 

@@ -69,17 +69,19 @@ static void line_print(struct report_line *line, const struct report_figures *fi
     const struct report_run *run = figures->run;
     const struct report_step *step = &figures->step;
     const double each = line->seconds / (double)line->gathered;
-    char left[32], share[32] = "";
+    char left[32], share[32] = "", skipped[64] = "";
     text_time_left(each * (double)(run->steps - step->step), left, sizeof left);
     if (run->peak > 0)
         snprintf(share, sizeof share, "  %4.1f%% of peak", 100 * run->flops / each / run->peak);
+    if (step->skipped)
+        snprintf(skipped, sizeof skipped, "  skipped: overflow at loss scale %g", step->loss_scale);
     report_line_clear(line);
     fprintf(line->out,
             "step %*" PRIu64 "/%" PRIu64
-            "  loss %.4f  rate %.2e  norm %.2f  %8.0f tokens/s  %5.1f GFLOP/s%s  waiting %4.1f%%  %s left\n",
+            "  loss %.4f  rate %.2e  norm %.2f  %8.0f tokens/s  %5.1f GFLOP/s%s  waiting %4.1f%%  %s left%s\n",
             snprintf(NULL, 0, "%" PRIu64, run->steps), step->step, run->steps, step->loss, step->rate,
             step->gradient_norm, run->tokens / each, run->flops / each * 1e-9, share,
-            100.0 * line->wait_seconds / line->seconds, left);
+            100.0 * line->wait_seconds / line->seconds, left, skipped);
     fflush(line->out);
     line->gathered = 0;
     line->seconds = line->wait_seconds = 0;
@@ -167,7 +169,7 @@ static weft_status line_step(void *state, const struct report_figures *figures, 
     line->gathered++;
     line->seconds += figures->step.seconds;
     line->wait_seconds += figures->step.wait_seconds;
-    if (line->every && (step % line->every == 0 || step == 1 || step == figures->run->steps))
+    if (line->every && (step % line->every == 0 || step == 1 || step == figures->run->steps || figures->step.skipped))
         line_print(line, figures);
     else if (line->live)
         line_draw_live(line, figures);

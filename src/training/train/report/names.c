@@ -10,6 +10,8 @@ const char *const report_name_keys[REPORT_NAMES] = {
     [REPORT_NAME_DATA_SECONDS] = "data_seconds",
     [REPORT_NAME_TOKENS_PER_SECOND] = "tokens_per_second",
     [REPORT_NAME_UTILIZATION] = "model_flops_utilisation",
+    [REPORT_NAME_LOSS_SCALE] = "loss_scale",
+    [REPORT_NAME_SKIPPED] = "skipped",
 };
 
 const char *const report_name_curves[REPORT_NAMES] = {
@@ -21,4 +23,6 @@ const char *const report_name_curves[REPORT_NAMES] = {
     [REPORT_NAME_DATA_SECONDS] = "speed/data_seconds",
     [REPORT_NAME_TOKENS_PER_SECOND] = "speed/tokens_per_second",
     [REPORT_NAME_UTILIZATION] = "speed/model_flops_utilisation",
+    [REPORT_NAME_LOSS_SCALE] = "train/loss_scale",
+    [REPORT_NAME_SKIPPED] = "train/skipped",
 };

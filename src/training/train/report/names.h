@@ -12,6 +12,8 @@ enum report_name {
     REPORT_NAME_DATA_SECONDS,
     REPORT_NAME_TOKENS_PER_SECOND,
     REPORT_NAME_UTILIZATION,
+    REPORT_NAME_LOSS_SCALE, /**< of runs with loss scaling only, as is the next */
+    REPORT_NAME_SKIPPED,    /**< 1 for a step that was skipped */
     REPORT_NAMES,
 };
 

@@ -133,12 +133,17 @@ static void put_all(const struct prometheus_file *prometheus, FILE *file)
         {"seconds_total", "counter", "Wall time of these steps.", figures->seconds},
         {"wait_seconds_total", "counter", "Of these, waiting for other ranks.", figures->wait_seconds},
     };
+    const struct prometheus_metric of_scaling[] = {
+        {"loss_scale", "gauge", "Factor that the last step's gradient was computed with.", step->loss_scale},
+        {"step_skipped", "gauge", "1 if the last step was skipped, as its gradient was not finite.", step->skipped},
+    };
     const struct prometheus_metric of_held_out[] = {
         {"held_out_loss", "gauge", "Loss on held-out data at the last evaluation.", held_out->loss},
         {"held_out_step", "gauge", "Step of the last evaluation.", (double)held_out->step},
     };
     put_metrics(prometheus, file, of_run, ARRAY_SIZE(of_run));
     put_metrics(prometheus, file, of_steps, prometheus->stepped ? ARRAY_SIZE(of_steps) : 0);
+    put_metrics(prometheus, file, of_scaling, step->loss_scale > 0 ? ARRAY_SIZE(of_scaling) : 0);
     put_metrics(prometheus, file, of_held_out, prometheus->evaluated ? ARRAY_SIZE(of_held_out) : 0);
 }
 

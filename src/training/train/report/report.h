@@ -28,6 +28,8 @@ struct report_step {
     double loss;   /**< mean over the global batch, natural logarithm */
     double rate;
     double gradient_norm; /**< before clipping */
+    double loss_scale;    /**< that the gradient was computed with; 0: gradients are not scaled */
+    bool skipped;         /**< the gradient was not finite, and weights are as before */
     double seconds;       /**< of wall time */
     double wait_seconds;  /**< of these, waiting for communication */
     double data_seconds;  /**< of these, reading the data */

@@ -26,16 +26,21 @@ static weft_status tensorboard_open(const struct report_options *options, void *
 
 static weft_status tensorboard_step(void *state, const struct report_figures *figures, struct error *error)
 {
-    const struct event_value values[] = {
+    struct event_value values[EVENT_VALUES_MOST] = {
         {report_name_curves[REPORT_NAME_LOSS], figures->step.loss},
         {report_name_curves[REPORT_NAME_RATE], figures->step.rate},
         {report_name_curves[REPORT_NAME_GRADIENT_NORM], figures->step.gradient_norm},
         {report_name_curves[REPORT_NAME_SECONDS], figures->step.seconds},
         {report_name_curves[REPORT_NAME_TOKENS_PER_SECOND], figures->speed.tokens},
         {REPORT_NAME_WAIT_SHARE, figures->speed.wait},
-        {report_name_curves[REPORT_NAME_UTILIZATION], figures->speed.share}, /* the last: it may be unknown */
     };
-    const size_t count = ARRAY_SIZE(values) - !isfinite(figures->speed.share);
+    size_t count = 6;
+    if (isfinite(figures->speed.share))
+        values[count++] = (struct event_value){report_name_curves[REPORT_NAME_UTILIZATION], figures->speed.share};
+    if (figures->step.loss_scale > 0) {
+        values[count++] = (struct event_value){report_name_curves[REPORT_NAME_LOSS_SCALE], figures->step.loss_scale};
+        values[count++] = (struct event_value){report_name_curves[REPORT_NAME_SKIPPED], figures->step.skipped};
+    }
     return event_file_put(state, figures->time, figures->step.step, values, count, error);
 }
 

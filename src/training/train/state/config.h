@@ -70,8 +70,10 @@ struct train_config {
     uint64_t bucket_bytes; /**< gradient bytes fused into one all-reduce */
     int64_t threads;       /**< compute threads a rank */
     weft_type gradients;   /**< as they are summed: WEFT_F32 or WEFT_BF16 */
-    bool mixed;            /**< activations and products in bf16, weights and sums in f32 */
-    int kernels;           /**< how the instruction set is chosen: enum kernel_rule */
+    weft_type
+        activations; /**< WEFT_F32, or of products too: WEFT_BF16, or WEFT_F16 with dynamic loss scaling; weights and
+                              sums are in f32 */
+    int kernels;     /**< how the instruction set is chosen: enum kernel_rule */
     enum model_recompute recompute;
     double label_smoothing;
     double dropout;                       /**< share of elements, in training */

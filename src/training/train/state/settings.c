@@ -78,7 +78,7 @@ cJSON *settings_describe(const struct train_config *config, const struct dataset
     cJSON_AddNumberToObject(object, "batch", (double)config->batch);
     cJSON_AddNumberToObject(object, "micro_batch", (double)config->micro_batch);
     cJSON_AddNumberToObject(object, "sequence", (double)config->sequence);
-    cJSON_AddStringToObject(object, "precision", weft_type_name(config->mixed ? WEFT_BF16 : WEFT_F32));
+    cJSON_AddStringToObject(object, "precision", weft_type_name(config->activations));
     cJSON_AddStringToObject(object, "gradients", weft_type_name(config->gradients));
     cJSON_AddNumberToObject(object, "learning_rate", config->rate);
     cJSON_AddStringToObject(object, "rate_shape", learning_rate_shapes[config->rate_shape]);

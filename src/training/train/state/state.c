@@ -18,6 +18,7 @@ void training_state_describe(const struct training_state *state, const struct tr
     if (state->kernels)
         cJSON_AddStringToObject(training, "kernels", state->kernels);
     early_stopping_put(&state->early_stopping, training);
+    loss_scale_put(&state->loss_scale, training);
     *written = (struct checkpoint_state){
         .step = state->step,
         .position = state->step * (uint64_t)config->batch,
@@ -94,6 +95,8 @@ static weft_status open_resumed(struct training_state *state, const struct train
                            read->step, config->steps);
     if (status == WEFT_OK)
         status = early_stopping_get(read->training, checkpoint_directory(*checkpoint), &state->early_stopping, error);
+    if (status == WEFT_OK)
+        status = loss_scale_get(read->training, checkpoint_directory(*checkpoint), &state->loss_scale, error);
     cJSON_Delete(model);
     return status;
 }
@@ -119,9 +122,12 @@ weft_status training_state_load(struct training_state *state, const struct train
         status = broadcast_bytes(layout, &read.step, sizeof read.step, error);
     if (status == WEFT_OK)
         status = broadcast_bytes(layout, &read.early_stopping, sizeof read.early_stopping, error);
+    if (status == WEFT_OK)
+        status = broadcast_bytes(layout, &read.loss_scale, sizeof read.loss_scale, error);
     if (status == WEFT_OK) {
         state->step = read.step;
         state->early_stopping = read.early_stopping;
+        state->loss_scale = read.loss_scale;
     }
     return status;
 }

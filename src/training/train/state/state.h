@@ -11,6 +11,7 @@
 #include "training/parallel/state_transfer.h"
 #include "training/train/state/config.h"
 #include "training/train/state/internal/early_stopping.h"
+#include "training/train/state/internal/loss_scale.h"
 #include "training/train/state/internal/settings.h"
 #include "training/train/text/text.h"
 
@@ -22,6 +23,7 @@ struct training_state {
     const char *kernels;                         /**< name of the kernel set that computes the steps; NULL: unknown */
     const struct dataset_identity *data;         /**< of the training data; borrowed; NULL: not known */
     struct early_stopping early_stopping;
+    struct loss_scale loss_scale;
 };
 
 /**

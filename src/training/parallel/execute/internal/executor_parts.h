@@ -34,8 +34,9 @@ struct executor_task {
     /* Of a step: */
     uint64_t number;
     double rate;
+    double loss_scale;
     double loss, norm;
-    bool stop, diverged;
+    bool stop, diverged, skipped;
 };
 
 struct executor {

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The arrays that layers pass to each other hold `activation`s: floats, or bf16 if KERNELS_BF16 is defined (the upper
- * half of a float, rounded to nearest, ties to even). In registers they are always floats.
+ * The arrays that layers pass to each other hold `activation`s: floats; bf16 if KERNELS_BF16 is defined (the upper half of
+ * a float); or f16 if KERNELS_F16 is (IEEE 754 binary16). Both are rounded to nearest, ties to even. In registers they are
+ * always floats.
  */
 #ifndef WEFT_TRAINING_TENSOR_KERNELS_INTERNAL_ACTIVATION_H
 #define WEFT_TRAINING_TENSOR_KERNELS_INTERNAL_ACTIVATION_H
 
+#include "base/float_bits.h"
 #include "training/tensor/kernels/internal/vector.h"
+
+#if defined(KERNELS_BF16)
 
 /* ---- bf16 ---- */
 
@@ -70,15 +74,65 @@ VECTOR_FUNCTION float bf16_value(uint16_t half)
     return value;
 }
 
-/* ---- activations ---- */
-
-#if defined(KERNELS_BF16)
 typedef uint16_t activation;
 #define ACTIVATION_TYPE       WEFT_BF16
 #define activation_load_part  bf16_load_part
 #define activation_store_part bf16_store_part
 #define activation_value      bf16_value
+
+#elif defined(KERNELS_F16)
+
+/* ---- f16 ---- */
+
+VECTOR_FUNCTION vector f16_load_part(const uint16_t *from, size_t count, float other)
+{
+#if defined(__AVX512F__)
+    if (__builtin_expect(count >= LANES, 1))
+        return (vector)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i_u *)from));
+    __mmask16 mask = (__mmask16)((1u << count) - 1);
+    return (vector)_mm512_mask_cvtph_ps(_mm512_set1_ps(other), mask, _mm256_maskz_loadu_epi16(mask, from));
 #else
+#if defined(__F16C__)
+    if (__builtin_expect(count >= LANES, 1))
+        return (vector)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i_u *)from));
+#endif
+    float lane[LANES];
+    for (size_t i = 0; i < LANES; i++)
+        lane[i] = i < count ? float_from_f16(from[i]) : other;
+    return vector_load(lane);
+#endif
+}
+
+VECTOR_FUNCTION void f16_store_part(uint16_t *to, vector x, size_t count)
+{
+#if defined(__AVX512F__)
+    const __m256i halves = _mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    if (__builtin_expect(count >= LANES, 1))
+        _mm256_storeu_si256((__m256i_u *)to, halves);
+    else
+        _mm256_mask_storeu_epi16(to, (__mmask16)((1u << count) - 1), halves);
+#elif defined(__F16C__)
+    const __m128i halves = _mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    if (__builtin_expect(count >= LANES, 1))
+        _mm_storeu_si128((__m128i_u *)to, halves);
+    else
+        memcpy(to, &halves, count * sizeof *to);
+#else
+    for (size_t i = 0; i < LANES && i < count; i++)
+        to[i] = float_to_f16(x[i]);
+#endif
+}
+
+typedef uint16_t activation;
+#define ACTIVATION_TYPE       WEFT_F16
+#define activation_load_part  f16_load_part
+#define activation_store_part f16_store_part
+#define activation_value      float_from_f16
+
+#else
+
+/* ---- floats ---- */
+
 typedef float activation;
 #define ACTIVATION_TYPE       WEFT_F32
 #define activation_load_part  vector_load_part

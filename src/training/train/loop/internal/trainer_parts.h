@@ -36,7 +36,7 @@ struct trainer {
     struct parallel_choice parallel;
     double *costs;                 /* of the layers, to balance a pipeline */
     struct memory_estimate memory; /* of this rank */
-    struct device *sums;           /* for gradients and the optimizer: it can round to bf16 */
+    struct device *sums;           /* for gradients: it can round to bf16 */
     struct executor *executor;
     struct state_layout *layout; /* which rank holds which weights and moments */
     struct training_state state;

@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels with activations in bf16 do the same arithmetic as those with floats, between loads that lose nothing and
+ * Kernels with activations in bf16 or f16 do the same arithmetic as those with floats, between loads that lose nothing and
  * stores that round once: from the same numbers they give the float kernels' results, rounded, bit for bit. For each
  * instruction set that this processor has.
  */
+#include "base/float_bits.h"
 #include "training/tensor/devices.h"
 #include "training/tensor/kernels/kernels.h"
 
 #include "tensor_support.h"
 
-static struct device *narrow, *wide;
+static struct device *narrow, *wide, *threaded; /* the last: as `narrow`, with more threads */
 static const size_t widths[] = {1, 2, 7, 15, 16, 17, 33, 64, 100, 257};
 #define WIDTHS (sizeof widths / sizeof *widths)
 #define ROWS   70 /* more than one part of a sum over rows */
 
-/* The same numbers as activations of both devices: bf16 numbers. */
+static float widened(uint16_t half)
+{
+    return narrow->activations == WEFT_F16 ? float_from_f16(half) : float_from_bits((uint32_t)half << 16);
+}
+
+/* The same numbers as activations of both devices. */
 struct pair {
     float *wide;
     uint16_t *narrow;
@@ -25,10 +31,8 @@ static struct pair pair_random(size_t count, double deviation, uint64_t seed)
     struct pair pair = {make_random(wide, count, deviation, seed),
                         narrow->allocate(narrow, count * sizeof(uint16_t), "a test", NULL)};
     narrow->to_activations(narrow, count, pair.wide, pair.narrow);
-    for (size_t i = 0; i < count; i++) {
-        uint32_t bits = (uint32_t)pair.narrow[i] << 16;
-        memcpy(&pair.wide[i], &bits, sizeof bits);
-    }
+    for (size_t i = 0; i < count; i++)
+        pair.wide[i] = widened(pair.narrow[i]);
     return pair;
 }
 
@@ -54,13 +58,17 @@ static void expect_rounded(const struct pair *pair, size_t count, const char *wh
 /* Halfway cases go to the even neighbor; infinities stay; what is not a number stays that. */
 static void rounding_is_to_nearest_even(void **state)
 {
-    static const struct {
+    static const struct rounding {
         uint32_t from;
         uint16_t to;
-    } cases[] = {{0x3f800000, 0x3f80}, {0x3f808000, 0x3f80}, {0x3f818000, 0x3f82}, {0x3f808001, 0x3f81},
+    } of_bf16[] = {{0x3f800000, 0x3f80}, {0x3f808000, 0x3f80}, {0x3f818000, 0x3f82}, {0x3f808001, 0x3f81},
                  {0xbf807fff, 0xbf80}, {0x7f800000, 0x7f80}, {0xff800000, 0xff80}, {0x7f7fffff, 0x7f80},
-                 {0x00000001, 0x0000}, {0x80000000, 0x8000}, {0x00008000, 0x0000}, {0x00018000, 0x0002}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+                 {0x00000001, 0x0000}, {0x80000000, 0x8000}, {0x00008000, 0x0000}, {0x00018000, 0x0002}},
+      of_f16[] = {{0x3f800000, 0x3c00}, {0x3f801000, 0x3c00}, {0x3f803000, 0x3c02}, {0x3f801001, 0x3c01},
+                  {0xbf800fff, 0xbc00}, {0x7f800000, 0x7c00}, {0xff800000, 0xfc00}, {0x477fefff, 0x7bff},
+                  {0x477ff000, 0x7c00}, {0x80000000, 0x8000}, {0x33000000, 0x0000}, {0x33c00000, 0x0002}};
+    const struct rounding *cases = narrow->activations == WEFT_F16 ? of_f16 : of_bf16;
+    for (size_t i = 0; i < sizeof of_bf16 / sizeof *of_bf16; i++) {
         float from;
         uint16_t to;
         memcpy(&from, &cases[i].from, sizeof from);
@@ -71,7 +79,7 @@ static void rounding_is_to_nearest_even(void **state)
     const float none = NAN;
     uint16_t to;
     narrow->to_activations(narrow, 1, &none, &to);
-    assert_true((to & 0x7f80) == 0x7f80 && (to & 0x7f));
+    assert_true(isnan(widened(to)));
 }
 
 static void widening_undoes_narrowing(void **state)
@@ -83,9 +91,8 @@ static void widening_undoes_narrowing(void **state)
         halves[i] = (uint16_t)i;
     narrow->from_activations(narrow, COUNT, halves, values);
     for (size_t i = 0; i < COUNT; i++) {
-        uint32_t bits;
-        memcpy(&bits, &values[i], sizeof bits);
-        assert_int_equal(bits, (uint32_t)halves[i] << 16);
+        const float expected = widened(halves[i]);
+        assert_true(isnan(expected) ? isnan(values[i]) : float_to_bits(values[i]) == float_to_bits(expected));
     }
     wide->release(wide, values);
     free(halves);
@@ -219,6 +226,55 @@ static void cross_entropy(void **state)
         }
 }
 
+/* Sums of products near those of the same numbers in f32, beyond the blocks that f16 is multiplied in; threads change no
+ * bit. */
+static void matrix_products(void **state)
+{
+    static const size_t sizes[][3] = {{1, 1, 1}, {3, 5, 7}, {17, 33, 9}, {5, 1, 65}, {1030, 3, 5}, {3, 1025, 6}, {7, 9, 4100}};
+    for (size_t i = 0; i < 8 * sizeof sizes / sizeof *sizes; i++) {
+        const size_t *size = sizes[i / 8], rows = size[0], columns = size[1], inner = size[2];
+        const bool transposes = i & 1, accumulate = i & 2, is_wide = i & 4;
+        struct pair a = pair_random(rows * inner, 1, 1), b = pair_random(inner * columns, 1, 2),
+                    c = pair_random(rows * columns, 1, 3), again = pair_random(rows * columns, 1, 3);
+        float *bias = make_random(wide, columns, 1, 4), *sums = make_random(wide, rows * columns, 1, 3);
+        struct matmul product = {.rows = rows,
+                                 .columns = columns,
+                                 .inner = inner,
+                                 .transpose_a = transposes,
+                                 .transpose_b = !transposes,
+                                 .accumulate = accumulate,
+                                 .wide = is_wide,
+                                 .bias = accumulate ? NULL : bias};
+        struct matmul other = product;
+        other.a = a.wide, other.b = b.wide, other.c = c.wide;
+        if (is_wide)
+            memcpy(sums, c.wide, rows * columns * sizeof *sums);
+        wide->matmul(wide, &other);
+        product.a = a.narrow, product.b = b.narrow, product.c = is_wide ? (void *)sums : c.narrow;
+        narrow->matmul(narrow, &product);
+        finish_device(narrow);
+        double largest = 0, rounding = is_wide ? 1e-6 : narrow->activations == WEFT_F16 ? 0x1p-11 : 0x1p-8;
+        for (size_t k = 0; k < rows * columns; k++)
+            largest = fmax(largest, fabs((double)c.wide[k]));
+        for (size_t k = 0; k < rows * columns; k++) {
+            const double found = is_wide ? (double)sums[k] : (double)widened(c.narrow[k]);
+            if (!(fabs(found - (double)c.wide[k]) <= rounding * 1.01 * largest))
+                fail_msg("product %zu of %zu x %zu x %zu with %s: element %zu is %g, not %g", i, rows, columns, inner,
+                         narrow->kernels, k, found, (double)c.wide[k]);
+        }
+        if (!is_wide) {
+            product.c = again.narrow;
+            threaded->matmul(threaded, &product);
+            finish_device(threaded);
+            assert_memory_equal(again.narrow, c.narrow, rows * columns * sizeof *c.narrow);
+        }
+        wide->release(wide, bias);
+        wide->release(wide, sums);
+        struct pair all[] = {a, b, c, again};
+        release(all, 4);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -228,19 +284,25 @@ int main(void)
         cmocka_unit_test(norms),
         cmocka_unit_test(attention),
         cmocka_unit_test(cross_entropy),
+        cmocka_unit_test(matrix_products),
     };
-    size_t wides, narrows;
-    const struct kernels *const *of_f32 = kernels_supported(WEFT_F32, &wides);
-    const struct kernels *const *of_bf16 = kernels_supported(WEFT_BF16, &narrows);
+    static const weft_type types[] = {WEFT_BF16, WEFT_F16};
     int failed = 0;
-    for (size_t i = 0; i < narrows; i++) {
-        if (cpu_open_with(of_f32[i], 1, &wide, NULL) != WEFT_OK ||
-            cpu_open_with(of_bf16[i], 1, &narrow, NULL) != WEFT_OK)
-            return 1;
-        printf("kernels for %s\n", of_bf16[i]->name);
-        failed += cmocka_run_group_tests(tests, NULL, NULL);
-        wide->close(wide);
-        narrow->close(narrow);
+    for (size_t type = 0; type < sizeof types / sizeof *types; type++) {
+        size_t wides, narrows;
+        const struct kernels *const *of_f32 = kernels_supported(WEFT_F32, &wides);
+        const struct kernels *const *tables = kernels_supported(types[type], &narrows);
+        for (size_t i = 0; i < narrows; i++) {
+            if (cpu_open_with(of_f32[i], 1, &wide, NULL) != WEFT_OK ||
+                cpu_open_with(tables[i], 1, &narrow, NULL) != WEFT_OK ||
+                cpu_open_with(tables[i], TEST_THREADS, &threaded, NULL) != WEFT_OK)
+                return 1;
+            printf("kernels of %s for %s\n", weft_type_name(types[type]), tables[i]->name);
+            failed += cmocka_run_group_tests(tests, NULL, NULL);
+            wide->close(wide);
+            narrow->close(narrow);
+            threaded->close(threaded);
+        }
     }
     return failed;
 }
