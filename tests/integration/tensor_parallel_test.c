@@ -42,8 +42,10 @@ static const struct precision {
     const char *device;
     weft_type gradients;
     double loss, gradient; /* largest relative differences from one rank */
-} precisions[] = {
-    {"cpu", WEFT_F32, 1e-5, 1e-4}, {"cpu-bf16", WEFT_F32, 2e-2, 5e-2}, {"cpu-bf16", WEFT_BF16, 2e-2, 5e-2}};
+} precisions[] = {{"cpu", WEFT_F32, 1e-5, 1e-4},
+                  {"cpu-bf16", WEFT_F32, 2e-2, 5e-2},
+                  {"cpu-bf16", WEFT_BF16, 2e-2, 5e-2},
+                  {"cpu-f16", WEFT_F32, 2e-2, 5e-2}};
 
 struct settings {
     const struct model_shape *network;
