@@ -183,8 +183,8 @@ weft_status executor_norm(struct executor *executor, struct executor_task *task,
         status = add_over_ranks(executor, error);
     if (status != WEFT_OK)
         return status;
-    task->norm = sqrt(tree_sum(executor->sums, executor_all_blocks(executor))) /
-                 (config->micro_batches * task->loss_scale);
+    task->norm =
+        sqrt(tree_sum(executor->sums, executor_all_blocks(executor))) / (config->micro_batches * task->loss_scale);
     task->loss = tree_sum(task->losses, config->micro_batches) / config->micro_batches;
     task->stop = *stop > 0;
     status = step_check_finite(task, error);

@@ -25,35 +25,35 @@ static uint32_t take_buffer(struct executor *executor)
     return buffer;
 }
 
-weft_status executor_gather(struct executor *executor, struct executor_task *task, struct executor_list *list,
-                            uint32_t number, struct error *error)
+typedef weft_status (*gather_part)(struct value_groups *groups, uint32_t group, uint32_t buffer, size_t offset,
+                                   struct error *error);
+
+/* Start or finish the gathers of all groups that a unit uses, which lie in one buffer, one after the other. */
+static weft_status gather_unit(struct executor *executor, uint32_t unit, gather_part part, struct error *error)
 {
-    const uint32_t unit = list->schedule.operations[number].unit;
     uint32_t groups[EXECUTOR_GROUPS_MOST];
     const uint32_t count = executor_unit_groups(executor, unit, groups);
     size_t offset = 0;
-    executor->buffer_of[unit] = take_buffer(executor);
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; status == WEFT_OK && i < count; i++) {
-        status = value_groups_gather_start(executor->values, groups[i], executor->buffer_of[unit], offset, error);
+        status = part(executor->values, groups[i], executor->buffer_of[unit], offset, error);
         offset += executor->description->groups[groups[i]].count;
     }
     return status;
 }
 
+weft_status executor_gather(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                            uint32_t number, struct error *error)
+{
+    const uint32_t unit = list->schedule.operations[number].unit;
+    executor->buffer_of[unit] = take_buffer(executor);
+    return gather_unit(executor, unit, value_groups_gather_start, error);
+}
+
 weft_status executor_gather_complete(struct executor *executor, struct executor_task *task, struct executor_list *list,
                                      uint32_t number, struct error *error)
 {
-    const uint32_t unit = list->schedule.operations[number].unit;
-    uint32_t groups[EXECUTOR_GROUPS_MOST];
-    const uint32_t count = executor_unit_groups(executor, unit, groups);
-    size_t offset = 0;
-    weft_status status = WEFT_OK;
-    for (uint32_t i = 0; status == WEFT_OK && i < count; i++) {
-        status = value_groups_gather_finish(executor->values, groups[i], executor->buffer_of[unit], offset, error);
-        offset += executor->description->groups[groups[i]].count;
-    }
-    return status;
+    return gather_unit(executor, list->schedule.operations[number].unit, value_groups_gather_finish, error);
 }
 
 weft_status executor_release(struct executor *executor, struct executor_task *task, struct executor_list *list,
@@ -97,24 +97,27 @@ weft_status executor_update(struct executor *executor, struct executor_task *tas
     return executor->config.device->finish(executor->config.device, error);
 }
 
+typedef weft_status (*share_part)(struct value_groups *groups, uint32_t group, struct error *error);
+
+/* Start or finish sharing the groups that a unit has updated. */
+static weft_status share_unit(struct executor *executor, uint32_t unit, share_part part, struct error *error)
+{
+    uint32_t groups[EXECUTOR_GROUPS_MOST];
+    const uint32_t count = updated_groups(executor, unit, groups);
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; status == WEFT_OK && i < count; i++)
+        status = part(executor->values, groups[i], error);
+    return status;
+}
+
 weft_status executor_share(struct executor *executor, struct executor_task *task, struct executor_list *list,
                            uint32_t number, struct error *error)
 {
-    uint32_t groups[EXECUTOR_GROUPS_MOST];
-    const uint32_t count = updated_groups(executor, list->schedule.operations[number].unit, groups);
-    weft_status status = WEFT_OK;
-    for (uint32_t i = 0; status == WEFT_OK && i < count; i++)
-        status = value_groups_share_start(executor->values, groups[i], error);
-    return status;
+    return share_unit(executor, list->schedule.operations[number].unit, value_groups_share_start, error);
 }
 
 weft_status executor_share_complete(struct executor *executor, struct executor_task *task, struct executor_list *list,
                                     uint32_t number, struct error *error)
 {
-    uint32_t groups[EXECUTOR_GROUPS_MOST];
-    const uint32_t count = updated_groups(executor, list->schedule.operations[number].unit, groups);
-    weft_status status = WEFT_OK;
-    for (uint32_t i = 0; status == WEFT_OK && i < count; i++)
-        status = value_groups_share_finish(executor->values, groups[i], error);
-    return status;
+    return share_unit(executor, list->schedule.operations[number].unit, value_groups_share_finish, error);
 }
