@@ -42,8 +42,8 @@ static const struct cli_option show_options[] = {
     PLACEMENT_OPTIONS(chosen.on),
 
     CLI_GROUP("Output"),
-    CLI_FLAG("measure", 0, &chosen.measure,
-             "measure what layers cost on this machine, as weft train does; otherwise their operations are counted"),
+    CLI_FLAG("measure", 0, &chosen.measure, "measure what layers cost on this machine, as weft train does",
+             .default_text = "their operations are counted"),
     CLI_FLAG("operations", 0, &chosen.operations, "print the operations of a step, for every rank of the pipeline"),
     CLI_TEXT("svg", 0, "FILE", &chosen.svg, NULL, "draw the timeline of a step to FILE as SVG; -: standard output"),
     CLI_FLAG("json", 0, &chosen.json, "print a JSON object"),
