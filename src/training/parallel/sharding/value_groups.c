@@ -91,6 +91,19 @@ static weft_status list_slices(struct value_groups *groups, struct error *error)
     return WEFT_OK;
 }
 
+/* A zeroed array that no other rank reads or writes: the room of shared memory may be limited. As shared_array_new(). */
+static void *own_array(struct value_groups *groups, size_t elements, size_t element_bytes, weft_status *status,
+                       struct error *error)
+{
+    struct device *device = groups->config.device;
+    if (!elements || *status != WEFT_OK)
+        return NULL;
+    void *array = device->allocate(device, elements * element_bytes, "an optimizer's state", error);
+    if (!array)
+        *status = WEFT_ERROR_MEMORY;
+    return array;
+}
+
 weft_status value_groups_open(const struct value_groups_config *config, struct value_groups **result,
                               struct error *error)
 {
@@ -113,13 +126,12 @@ weft_status value_groups_open(const struct value_groups_config *config, struct v
     status = list_slices(groups, error);
     groups->config.ranges = NULL; /* the caller's */
     groups->values = shared_array_new(config->context, sizes.values, sizeof(float), &status, error);
-    groups->activations = shared_array_new(config->context, sizes.activations, sizeof(uint16_t), &status, error);
-    groups->first_moments = shared_array_new(config->context, sizes.moments, sizeof(float), &status, error);
-    if (config->second_moments)
-        groups->second_moments = shared_array_new(config->context, sizes.moments, sizeof(float), &status, error);
     groups->gathered = shared_array_new(config->context, sizes.gathered, sizeof(float), &status, error);
-    groups->gathered_activations =
-        shared_array_new(config->context, sizes.gathered_activations, sizeof(uint16_t), &status, error);
+    groups->activations = own_array(groups, sizes.activations, sizeof(uint16_t), &status, error);
+    groups->first_moments = own_array(groups, sizes.moments, sizeof(float), &status, error);
+    if (config->second_moments)
+        groups->second_moments = own_array(groups, sizes.moments, sizeof(float), &status, error);
+    groups->gathered_activations = own_array(groups, sizes.gathered_activations, sizeof(uint16_t), &status, error);
     if (status == WEFT_OK)
         *result = groups;
     else
@@ -142,10 +154,13 @@ void value_groups_close(struct value_groups *groups)
     if (!groups)
         return;
     end_moves(groups);
-    void *const arrays[] = {groups->values,         groups->activations, groups->first_moments,
-                            groups->second_moments, groups->gathered,    groups->gathered_activations};
-    for (size_t i = 0; i < ARRAY_SIZE(arrays); i++)
-        weft_free(groups->config.context, arrays[i]);
+    struct device *device = groups->config.device;
+    void *const own[] = {groups->activations, groups->first_moments, groups->second_moments,
+                         groups->gathered_activations};
+    for (size_t i = 0; i < ARRAY_SIZE(own); i++)
+        device->release(device, own[i]);
+    weft_free(groups->config.context, groups->values);
+    weft_free(groups->config.context, groups->gathered);
     free(groups->groups);
     free(groups->numbers);
     free((void *)groups->gathers);
