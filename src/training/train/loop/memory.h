@@ -10,7 +10,7 @@
  *                     optimizer state divided by the ranks, or all on rank 0 where they are smaller than
  *                     --checkpoint-part
  *     rank 0          transient: weights that are read to begin with, or the model that samples, with all weights where
- *                     the rank does not have them
+ *                     the rank does not have them, and MEMORY_OF_SAMPLE
  *     rest            MEMORY_OF_PROCESS; where other ranks are on the node, its share of the staging memory
  *                     (copy_forgotten_after() of core/transport/copy.h); MEMORY_OF_NETWORK where there is more than one node;
  *                     MEMORY_OF_CASTS with activations in f16
@@ -32,6 +32,7 @@ struct memory_estimate {
 
 /* Measured: they hardly change with the model. */
 #define MEMORY_OF_PROCESS ((uint64_t)12 << 20) /**< code, oneDNN's primitives, the scratch of kernels */
+#define MEMORY_OF_SAMPLE  ((uint64_t)4 << 20)  /**< oneDNN's primitives for the products of single rows */
 #define MEMORY_OF_NETWORK ((uint64_t)8 << 20)  /**< a fabric's buffers, and scratch of collectives */
 #define MEMORY_OF_CASTS   ((uint64_t)20 << 20) /**< at most: operands of f16 as f32, for products */
 
