@@ -2,6 +2,7 @@
 #include "training/train/loop/evaluator.h"
 
 #include "base/clock.h"
+#include "base/library_error.h"
 #include "training/parallel/agreement.h"
 #include "training/train/text/text.h"
 
@@ -12,25 +13,25 @@
 
 /* ---- evaluation ---- */
 
-/* Whether some rank was asked to stop; the same on all ranks. */
-static weft_status agree_to_stop(const struct evaluation *evaluation, bool *stopped, struct error *error)
-{
-    int32_t asked = evaluation->stop && *evaluation->stop;
-    weft_status status = WEFT_OK;
-    if (evaluation->stop && weft_comm_size(evaluation->comm) > 1)
-        status = weft_allreduce(&asked, &asked, 1, WEFT_I32, WEFT_MAX, evaluation->comm);
-    *stopped = asked;
-    return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(evaluation->context));
-}
+/* Micro-batches of the same model. */
+struct evaluation {
+    weft_context *context;
+    weft_comm *comm;
+    struct model *model;
+    const struct dataset *dataset;
+    uint64_t first;            /* held-out sequence */
+    uint32_t micro_batches;    /* of all ranks */
+    int32_t *tokens, *targets; /* room for one micro-batch; borrowed */
+};
 
-weft_status evaluation_run(const struct evaluation *evaluation, const float *parameters, double *loss, bool *stopped,
-                           struct error *error)
+/* Their mean loss. Collective. */
+static weft_status evaluation_run(const struct evaluation *evaluation, const float *parameters, double *loss,
+                                  struct error *error)
 {
-    bool asked = false;
     uint32_t rank = (uint32_t)weft_comm_rank(evaluation->comm), ranks = (uint32_t)weft_comm_size(evaluation->comm);
     uint32_t share = (evaluation->micro_batches + ranks - 1) / ranks;
     uint64_t batch = model_get_batch(evaluation->model);
-    double *mine = calloc((size_t)share * (ranks + 1), sizeof *mine), *all = mine + share;
+    double *mine = calloc((size_t)share * (ranks + 1), sizeof *mine), *all = mine + share, sum = 0;
     if (!mine)
         return error_memory(error, (size_t)share * (ranks + 1) * sizeof *mine, "the losses of an evaluation");
 
@@ -39,28 +40,20 @@ weft_status evaluation_run(const struct evaluation *evaluation, const float *par
     for (uint32_t n = 0; n < share && status == WEFT_OK; n++) {
         const uint32_t i = n * ranks + rank;
         struct model_batch input = {.tokens = evaluation->tokens, .targets = evaluation->targets};
-        if ((status = agree_to_stop(evaluation, &asked, error)) != WEFT_OK || asked)
-            break;
         if (i >= evaluation->micro_batches)
-            continue;
+            break;
         status = dataset_batch(evaluation->dataset, DATASET_HELD_OUT, evaluation->first + i * batch, batch,
                                evaluation->tokens, evaluation->targets, error);
         if (status == WEFT_OK)
             status = model_evaluate(evaluation->model, parameters, &input, &mine[n], error);
     }
-    if (stopped)
-        *stopped = asked;
-    if (status == WEFT_OK && !asked) {
-        status = weft_allgather(mine, all, share, WEFT_F64, evaluation->comm);
-        if (status != WEFT_OK)
-            error_set(error, status, "%s", weft_message(evaluation->context));
-    }
-    if (status == WEFT_OK && !asked) {
-        double sum = 0;
-        for (uint32_t i = 0; i < evaluation->micro_batches; i++)
-            sum += all[(size_t)(i % ranks) * share + i / ranks];
+    if (status == WEFT_OK)
+        status =
+            library_error(evaluation->context, weft_allgather(mine, all, share, WEFT_F64, evaluation->comm), error);
+    for (uint32_t i = 0; status == WEFT_OK && i < evaluation->micro_batches; i++)
+        sum += all[(size_t)(i % ranks) * share + i / ranks];
+    if (status == WEFT_OK)
         *loss = sum / evaluation->micro_batches;
-    }
     free(mine);
     return status;
 }
@@ -188,12 +181,12 @@ static weft_status evaluator_evaluate(const struct evaluator *evaluator, double 
     double of_whole = 0, of_rest = 0;
     weft_status status = WEFT_OK;
     if (evaluator->model)
-        status = evaluation_run(&evaluation, evaluator->parameters, &of_whole, NULL, error);
+        status = evaluation_run(&evaluation, evaluator->parameters, &of_whole, error);
     if (status == WEFT_OK && evaluator->last) {
         evaluation.model = evaluator->last;
         evaluation.first = evaluator->sequences - rest;
         evaluation.micro_batches = 1;
-        status = evaluation_run(&evaluation, evaluator->parameters, &of_rest, NULL, error);
+        status = evaluation_run(&evaluation, evaluator->parameters, &of_rest, error);
     }
     const double whole = (double)(evaluator->sequences - rest);
     *loss = (of_whole * whole + of_rest * (double)rest) / (double)evaluator->sequences;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Evaluation on held-out data: during training, and of given weights (`weft eval`). The sequences are divided over the
- * ranks; the loss has the same bits on any number of them, with micro-batches of the same size and the same kernel set.
+ * Evaluation of given weights on held-out data (`weft eval`). The sequences are divided over the ranks; the loss has the
+ * same bits on any number of them, with micro-batches of the same size and the same kernel set. Evaluations during
+ * training are the executor's (training/parallel/execute/executor.h).
  */
 #ifndef WEFT_TRAINING_TRAIN_LOOP_EVALUATOR_H
 #define WEFT_TRAINING_TRAIN_LOOP_EVALUATOR_H
@@ -10,31 +11,7 @@
 #include "training/parallel/agreement.h"
 #include "training/train/state/pretrained.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
-
-/* ---- during training ---- */
-
-struct evaluation {
-    weft_context *context;
-    weft_comm *comm;
-    struct model *model;
-    const struct dataset *dataset;
-    uint64_t first;            /**< the first held-out sequence */
-    uint32_t micro_batches;    /**< in the evaluation */
-    int32_t *tokens, *targets; /**< room for one micro-batch; borrowed */
-    const atomic_int *stop;    /**< non-zero on any rank: stop; NULL on all ranks: never */
-};
-
-/**
- * Mean loss over `micro_batches` of the held-out part, from sequence `first` on. Collective. All ranks check `stop`
- * together before each of their micro-batches. If they stop, *stopped (may be NULL without a `stop`) is true and
- * *loss is unchanged on all of them.
- */
-weft_status evaluation_run(const struct evaluation *evaluation, const float *parameters, double *loss, bool *stopped,
-                           struct error *error);
-
-/* ---- weft eval ---- */
 
 /** The same on every rank, except `pretrained`. */
 struct evaluator_config {

@@ -161,18 +161,12 @@ static weft_status gather_weights(struct trainer *trainer, float **weights, floa
     *weights = executor_flat_values(trainer->executor);
     if (*weights)
         return WEFT_OK;
-    struct model_description *whole = NULL;
-    weft_status status = WEFT_OK;
-    if (trainer->rank == 0)
-        status = model_describe(&trainer->config.shape, &whole, error);
-    if (whole && !(*memory = malloc(whole->elements * sizeof **memory)))
-        status = error_memory(error, whole->elements * sizeof **memory, "the weights of a sample");
+    const struct model_description *whole = trainer->description;
     /* The others send before they hear of a failure here, so rank 0 ends the job. */
-    if (status == WEFT_OK)
-        status = state_layout_gather_values(trainer->layout, whole, *memory, error);
-    model_description_free(whole);
+    if (trainer->rank == 0 && !(*memory = malloc(whole->elements * sizeof **memory)))
+        return error_memory(error, whole->elements * sizeof **memory, "the weights of a sample");
     *weights = *memory;
-    return status;
+    return state_layout_gather_values(trainer->layout, whole, *memory, error);
 }
 
 static weft_status write_sample(struct trainer *trainer, const float *weights, struct error *error)
@@ -186,20 +180,16 @@ static weft_status write_sample(struct trainer *trainer, const float *weights, s
         .echo = true,
         .sampling = {.temperature = config->temperature, .seed = (uint64_t)config->seed},
     };
-    struct model_description *whole;
     struct generation *generation;
     struct generation_result result;
-    weft_status status = model_describe(&config->shape, &whole, error);
+    weft_status status =
+        generation_open(trainer->description, trainer->device, weights, &trainer->text, &options, &generation, error);
     if (status != WEFT_OK)
         return status;
-    status = generation_open(whole, trainer->device, weights, &trainer->text, &options, &generation, error);
-    if (status == WEFT_OK) {
-        fprintf(trainer->out, "\nsampled after \"%s\":\n", config->prompt);
-        status = generation_write(generation, 0, trainer->out, isatty(fileno(trainer->out)), &result, error);
-        fputc('\n', trainer->out);
-        generation_close(generation);
-    }
-    model_description_free(whole);
+    fprintf(trainer->out, "\nsampled after \"%s\":\n", config->prompt);
+    status = generation_write(generation, 0, trainer->out, isatty(fileno(trainer->out)), &result, error);
+    fputc('\n', trainer->out);
+    generation_close(generation);
     return status;
 }
 

@@ -217,21 +217,18 @@ static weft_status initialize_weights(struct trainer *trainer, struct error *err
 /* Rank 0 reads the weights to begin with, and sends every rank its own. */
 static weft_status read_pretrained(struct trainer *trainer, bool *speaks, struct error *error)
 {
-    struct model_description *whole = NULL;
+    const struct model_description *whole = trainer->description;
     float *values = NULL;
     weft_status status = WEFT_OK;
     if (trainer->rank == 0) {
-        status = model_describe(&trainer->config.shape, &whole, error);
-        if (status == WEFT_OK && !(values = calloc(whole->elements, sizeof *values)))
-            status = error_memory(error, whole->elements * sizeof *values, "the weights to begin with");
-        if (status == WEFT_OK)
-            status = pretrained_read(trainer->config.pretrained, whole, values, error);
+        values = calloc(whole->elements, sizeof *values);
+        status = values ? pretrained_read(trainer->config.pretrained, whole, values, error)
+                        : error_memory(error, whole->elements * sizeof *values, "the weights to begin with");
     }
     status = trainer_agree(trainer, status, speaks, error);
     if (status == WEFT_OK)
         status = state_layout_scatter_values(trainer->layout, whole, values, error);
     free(values);
-    model_description_free(whole);
     return status;
 }
 
