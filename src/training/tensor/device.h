@@ -177,8 +177,8 @@ struct device {
     int threads;           /**< compute threads of one kernel */
     const char *kernels;   /**< name of the kernel set ("avx512") */
 
-    /** Peak floating-point operations per second of the device's threads, each on its own core: independent fused
-     * multiply-adds of activations. Takes some tens of milliseconds. */
+    /** Peak floating-point operations per second of the device's threads, each on its own core: the better of independent
+     * fused multiply-adds and a large matrix product, of activations. Takes some hundred milliseconds. */
     double (*peak)(struct device *device);
 
     /* ---- opening and memory ---- */

@@ -105,7 +105,6 @@ static weft_status open_probe(struct costs_probe *probe, const struct model_opti
     probe->memory = probe->device->allocate(probe->device, bytes, "the measurement of a layer", error);
     if (!probe->memory)
         return WEFT_ERROR_MEMORY;
-    memset(probe->memory, 0, bytes);
     lay_out_probe(probe, rows, probe->memory);
     return WEFT_OK;
 }

@@ -8,8 +8,8 @@
  *
  *     status = executor_open(&config, &executor, &speaks, error);
  *     ... set the weights: executor_values() ...
- *     status = executor_step(executor, &input, &step, &result, error);
- *     status = executor_evaluate(executor, &input, micro_batches, &loss, &stopped, error);
+ *     status = executor_step(executor, &input, number, rate, &result, error);
+ *     status = executor_evaluate(executor, &held_out, first, count, &loss, &stopped, error);
  *     executor_close(executor);
  *
  * Results have the same bits on every mesh without a tensor axis: sums over micro-batches follow the canonical tree over
@@ -49,9 +49,9 @@ struct executor_config {
     weft_comm *comm;       /**< its ranks are those of the mesh; borrowed */
     struct device *device; /**< for the passes and the optimizer's steps, of f32; borrowed */
     struct device *sums;   /**< sums gradients: of f32, with activations of bf16; borrowed */
-    struct model_description
-        *description;           /**< the whole network, rules applied. Borrowed, and made that of this rank by
-                                              executor_open(): model_divide(), model_keep_layers() */
+    /** The whole network, rules applied. Borrowed, and made that of this rank by executor_open(): model_divide(),
+     * model_keep_layers(). */
+    struct model_description *description;
     struct model_options model; /**< batch, sequence, recomputation, dropout, smoothing; the rest is ignored */
     struct optimizer optimizer;
     double clip; /**< largest norm of the gradient; 0: no clipping */
@@ -59,14 +59,13 @@ struct executor_config {
     struct mesh mesh;
     struct mesh_placement placement;
     enum step_pipeline schedule;
-    uint32_t stages;     /**< of the pipeline, a multiple of its ranks; 0: one for each */
-    const double *costs; /**< of each layer (costs.h), the same on all ranks; needed while it is opened; NULL:
+    uint32_t stages;        /**< of the pipeline, a multiple of its ranks; 0: one for each */
+    const double *costs;    /**< of each layer (costs.h), the same on all ranks; needed while it is opened; NULL:
                                estimated */
-    bool
-        sequence_parallel; /**< on a tensor axis: divide the rows between layers, too; batch x sequence must be a multiple
-                               of its ranks */
-    uint32_t zero;         /**< 0 to 3 */
-    bool central;          /**< with zero 1: rank 0 of the data axis has all slices, as a parameter server does */
+    bool sequence_parallel; /**< on a tensor axis: divide the rows between layers, too; batch x sequence must be a
+                               multiple of its ranks */
+    uint32_t zero;          /**< 0 to 3 */
+    bool central;           /**< with zero 1: rank 0 of the data axis has all slices, as a parameter server does */
     uint32_t micro_batches; /**< in a global batch, over all ranks; at least one for each rank of the data axis */
     weft_type gradients; /**< WEFT_F32, or WEFT_BF16: rounded at every leaf and sum of the tree, half the bytes move */
     size_t bucket_bytes; /**< gradients that are reduced together */
@@ -115,8 +114,9 @@ struct executor_result {
 /**
  * Step `number`, from 1, with micro-batches (number - 1) x micro_batches and on.
  *
- * The same result on every rank. Errors: WEFT_ERROR_DATA if loss or norm is not finite, unless the step is skipped: on every rank, `result` is set
- * and weights and optimizer state are as before. Others may be this rank's alone; then the job has to be aborted.
+ * The same result on every rank. Errors: WEFT_ERROR_DATA if loss or norm is not finite, unless the step is skipped: on
+ * every rank, `result` is set, and weights and optimizer state are as before. Others may be this rank's alone; then the
+ * job has to be aborted.
  */
 weft_status executor_step(struct executor *executor, const struct executor_input *input, uint64_t number, double rate,
                           struct executor_result *result, struct error *error);
@@ -159,8 +159,8 @@ struct micro_batch_share executor_share_of_batch(const struct executor *executor
 /** What a step has to do. */
 const struct step_shape *executor_shape(const struct executor *executor);
 
-/** Whether this rank computes a layer; and whether it speaks for a group in sums and checkpoints, for its place on the
- * other axes (a tied table is on the first and on the last pipeline rank). */
+/** Whether this rank computes a layer; and whether it counts a group in the norm, for its place on the other axes (a tied
+ * table is on the first and on the last pipeline rank). */
 bool executor_has_layer(const struct executor *executor, size_t layer);
 bool executor_owns_group(const struct executor *executor, size_t group);
 

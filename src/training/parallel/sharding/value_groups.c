@@ -98,7 +98,7 @@ static void *own_array(struct value_groups *groups, size_t elements, size_t elem
     struct device *device = groups->config.device;
     if (!elements || *status != WEFT_OK)
         return NULL;
-    void *array = device->allocate(device, elements * element_bytes, "an optimizer's state", error);
+    void *array = device->allocate(device, elements * element_bytes, "weights and optimizer state", error);
     if (!array)
         *status = WEFT_ERROR_MEMORY;
     return array;

@@ -7,22 +7,24 @@
 
 /* ---- pipeline schedules ---- */
 
-const char *const step_pipeline_names[] = {"gpipe", "1f1b", "interleaved", "zb-h1", NULL};
+const char *const step_pipeline_names[] = {
+    [STEP_GPIPE] = "gpipe",          [STEP_1F1B] = "1f1b",     [STEP_INTERLEAVED] = "interleaved",
+    [STEP_ZERO_BUBBLE_H1] = "zb-h1", [STEP_EVALUATION] = NULL, /* users do not choose it */
+};
 
-static const struct pipeline_kind {
-    const char *name;
-    void (*order)(const struct step_shape *shape, uint32_t pipeline_rank, struct step_order *order);
-} pipeline_kinds[] = {
-    [STEP_GPIPE] = {"gpipe", step_order_gpipe},
-    [STEP_1F1B] = {"1f1b", step_order_1f1b},
-    [STEP_INTERLEAVED] = {"interleaved", step_order_interleaved},
-    [STEP_ZERO_BUBBLE_H1] = {"zb-h1", step_order_zero_bubble},
-    [STEP_EVALUATION] = {"evaluation", step_order_evaluation},
+typedef void (*pipeline_order)(const struct step_shape *shape, uint32_t pipeline_rank, struct step_order *order);
+
+static const pipeline_order pipeline_orders[] = {
+    [STEP_GPIPE] = step_order_gpipe,
+    [STEP_1F1B] = step_order_1f1b,
+    [STEP_INTERLEAVED] = step_order_interleaved,
+    [STEP_ZERO_BUBBLE_H1] = step_order_zero_bubble,
+    [STEP_EVALUATION] = step_order_evaluation,
 };
 
 const char *step_pipeline_name(enum step_pipeline order)
 {
-    return pipeline_kinds[order].name;
+    return order == STEP_EVALUATION ? "evaluation" : step_pipeline_names[order];
 }
 
 static uint32_t smaller(uint32_t a, uint32_t b)
@@ -521,7 +523,7 @@ weft_status step_write(const struct step_shape *shape, uint32_t pipeline_rank, s
     struct step_schedule written = {.pipeline_rank = pipeline_rank};
     struct step_writer writer = {.shape = shape, .schedule = &written, .error = error};
     if ((writer.status = open_writer(&writer)) == WEFT_OK) {
-        pipeline_kinds[shape->order].order(shape, pipeline_rank, &writer.order);
+        pipeline_orders[shape->order](shape, pipeline_rank, &writer.order);
         list_uses(&writer);
         write_passes(&writer);
         write_end(&writer);

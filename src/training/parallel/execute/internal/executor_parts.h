@@ -10,7 +10,7 @@
 /** An operation of the list under way. */
 struct execution {
     weft_request *request; /**< of a message */
-    bool begun, complete;
+    bool complete;
 };
 
 /** A list of operations with the state of its execution. */
@@ -44,11 +44,10 @@ struct executor {
     struct model_description *description;
     struct model *model;
     struct mesh_comms comms;
-    weft_comm *outputs, *to_inputs,
-        *ties;               /**< duplicates of the pipeline axis: rows, their gradients, tied tables; NULL
-                                              where there is one stage */
-    weft_comm *layers;                     /**< a duplicate of the tensor axis; NULL where it has one rank */
-    uint32_t data, pipeline, tensor;       /**< ranks on these axes */
+    /** Duplicates of the pipeline axis, for rows, their gradients and tied tables; NULL where it has one rank. */
+    weft_comm *outputs, *to_inputs, *ties;
+    weft_comm *layers;               /**< a duplicate of the tensor axis; NULL where it has one rank */
+    uint32_t data, pipeline, tensor; /**< ranks on these axes */
     uint32_t data_rank, pipeline_rank, tensor_rank;
     struct tensor_group tensor_group; /**< for layers that are divided */
     struct error tensor_failure;      /**< the first of its collectives */
@@ -124,7 +123,7 @@ static inline bool executor_reduces_each(const struct executor *executor)
 /** Whether mesh, optimizer and micro-batches go together. Errors: ARGUMENT. */
 weft_status executor_check_config(const struct executor_config *config, struct error *error);
 
-/** Call `work` for the groups that a unit uses: its own, and the tied table if it is one of its users. */
+/** The groups that a unit uses: its own, and the tied table if it is one of its users; returns their number. */
 #define EXECUTOR_GROUPS_MOST 2
 uint32_t executor_unit_groups(const struct executor *executor, uint32_t unit, uint32_t groups[EXECUTOR_GROUPS_MOST]);
 

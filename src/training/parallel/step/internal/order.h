@@ -3,7 +3,7 @@
  * The order in which a pipeline rank computes: what distinguishes one pipeline schedule from another. Everything else
  * (messages, buffers, gathers, reductions) is added by step_write() in the same way for all.
  *
- * A new pipeline schedule is a file in generators/, its function here, and a line in the table of generate.c.
+ * A new pipeline schedule is a file in generators/, its function here, and a line in each of the two tables of generate.c.
  */
 #ifndef WEFT_TRAINING_PARALLEL_STEP_INTERNAL_ORDER_H
 #define WEFT_TRAINING_PARALLEL_STEP_INTERNAL_ORDER_H
