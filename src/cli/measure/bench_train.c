@@ -97,7 +97,7 @@ static weft_status print_figures(FILE *output, const struct figures *figures, st
     fprintf(output, "  %.1f ms a step, %.0f tokens/s", steps->seconds * 1e3, figures->tokens_per_second);
     if (chosen.paced == 0)
         fprintf(output,
-                ", %.1f%% of the %.0f GFLOP/s that multiply-adds reach; at most %.0f MiB of memory a rank (%.0f "
+                ", %.1f%% of the peak of %.0f GFLOP/s; at most %.0f MiB of memory a rank (%.0f "
                 "predicted)",
                 figures->utilisation * 100, figures->peak_flops * 1e-9, (double)figures->peak_memory_bytes / 1048576.0,
                 (double)figures->predicted_memory_bytes / 1048576.0);
@@ -187,7 +187,7 @@ const struct command command_bench_train = {
         "Runs training steps on random tokens: forward, backward, sum over ranks, clipping, AdamW. Prints the "
         "median time of a step, tokens/s, the model's arithmetic as a share of the processor's peak, and the "
         "highest memory use of a rank. Arithmetic per token is 6 operations per weight plus 12 x layers x width x "
-        "sequence for attention; the peak is measured with multiply-adds in registers.\n\n"
+        "sequence for attention; the peak is the better of multiply-adds in registers and a large matrix product.\n\n"
         "With several ranks it also prints how long a rank waits for messages and collectives, and the bubble: the share "
         "of the ranks' time, until the last one has its gradients, in which they do not compute passes of layers. "
         "Beside both is what the schedule alone would need, with passes as long as the measured ones and messages that "

@@ -74,7 +74,7 @@ const struct command command_profile = {
         "Runs training steps on random tokens, as weft bench train does, and times each layer and each kernel. The "
         "median step is shown, so that its parts add up to its time. Timing does not change the results.\n\n"
         "By layer: its forward and backward pass, its share of the step, and the arithmetic of its matrix products "
-        "and attention, also as a share of the peak (measured with multiply-adds in registers). By kernel: calls, "
+        "and attention, also as a share of the peak (the better of multiply-adds in registers and a large matrix product). By kernel: calls, "
         "time, and GFLOP/s or GB/s; each array that a kernel reads or writes counts once. With several ranks, rank "
         "0's times are shown.",
     .examples = "weft profile --model gpt2-124m --batch 4 --sequence 64\n"

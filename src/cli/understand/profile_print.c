@@ -186,7 +186,7 @@ weft_status profile_print_tables(const struct profile_print *print, FILE *output
     fprintf(output,
             "%s, %d rank%s of %" PRId64 " thread%s (%s), %s, batches of %" PRId64 " x %" PRId64
             " tokens, the median of %" PRId64 " steps:\n"
-            "%.1f ms a step, %.0f tokens/s, %.1f%% of the %.0f GFLOP/s that multiply-adds reach on a rank\n\n",
+            "%.1f ms a step, %.0f tokens/s, %.1f%% of a rank's peak of %.0f GFLOP/s\n\n",
             print->model, print->ranks, print->ranks == 1 ? "" : "s", print->threads, print->threads == 1 ? "" : "s",
             print->kernels, print->precision, print->batch, print->sequence, print->steps, seconds * 1e3,
             (double)(print->batch * print->sequence) / seconds, 100 * print->model_flops / seconds / print->peak,
