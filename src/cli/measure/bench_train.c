@@ -92,8 +92,7 @@ static weft_status print_figures(FILE *output, const struct figures *figures, st
             figures->ranks == 1 ? "" : "s", measure->threads, measure->threads == 1 ? "" : "s", figures->kernels);
     print_mesh(output, figures);
     fprintf(output, ", %s, batches of %" PRId64 " x %" PRId64 " tokens%s, median of %" PRId64 " steps:\n",
-            measure->precision, measure->batch, measure->sequence, chosen.paced > 0 ? ", passes asleep" : "",
-            measure->steps);
+            measure->precision, measure->batch, measure->sequence, chosen.paced > 0 ? ", paced" : "", measure->steps);
     fprintf(output, "  %.1f ms a step, %.0f tokens/s", steps->seconds * 1e3, figures->tokens_per_second);
     if (chosen.paced == 0)
         fprintf(output,
