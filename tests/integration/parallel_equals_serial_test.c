@@ -16,10 +16,10 @@
 
 #include <cmocka.h>
 
-#define BATCH      2
-#define SEQUENCE   8
+#define BATCH      4
+#define SEQUENCE   11
 #define TOKENS     (BATCH * SEQUENCE)
-#define VOCABULARY 300
+#define VOCABULARY 320 /* more than the tokens of 4 or 7 micro-batches, and fewer than those of 8 */
 #define STEPS      3
 #define EVALUATED  7 /* micro-batches */
 #define RATE       0.01

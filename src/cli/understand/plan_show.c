@@ -293,6 +293,7 @@ static weft_status plan_view_open(struct plan_view *view, struct error *error)
         status = mesh_place(&choice->mesh, &choice->placement, view->placement.map.nodes, view->points, error);
     struct executor_config executor = parallel_choice_executor(config, choice);
     executor.description = view->description;
+    executor.model.sparse_table = executor_wants_sparse_table(&executor);
     if (status == WEFT_OK)
         status = model_check_options(view->description, &executor.model, error);
     if (status == WEFT_OK && chosen.measure)

@@ -33,6 +33,9 @@ struct pass {
     bool prepare;                     /**< a backward pass may follow: keep what it needs */
     bool training;                    /**< of the model: see layer_memory */
     const int32_t *tokens;            /**< on the device, one a row; those of another tensor rank's rows are negative */
+    const int32_t *table_rows;        /**< on the device, one a row: where its gradient goes in a sparse gradient of the
+                                         embedding table; NULL: to the row of its token */
+    size_t table_row_count;           /**< of that gradient */
     const int32_t *targets;           /**< on the device, one a row, counted from this tensor rank's first class; NULL:
                                          logits are wanted */
     double *losses;                   /**< on the device, one a row */

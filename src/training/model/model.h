@@ -261,6 +261,8 @@ struct model_options {
                      0: one, and the model also makes passes through all layers */
     bool split;   /**< layer by layer: a layer's weights pass may come any time after its input pass, as in zero-bubble
                      schedules, and costs memory; otherwise it follows immediately */
+    bool sparse_table;                 /**< layer by layer: the first layer's gradient of the tied table is sparse, see
+                          model_slot_table_rows() */
     const struct tensor_group *tensor; /**< of a description that is divided: training/model/tensor_group.h. Borrowed;
                                           NULL: one rank. Such a model makes passes layer by layer only. */
 };

@@ -31,10 +31,11 @@ static bool are_gradients_finite(const struct not_finite_search *search, size_t 
 {
     const struct model_description *description = search->description;
     const weft_type type = search->device->type;
-    const size_t own = model_layer_group(description, layer), tied = model_tied_group(description);
+    const size_t own = model_layer_group(description, layer), tied = model_tied_group(description),
+                 sparse = arrays->sparse_rows * description->layers[layer].width;
     return (!arrays->gradients || is_finite(search->device, type, arrays->gradients, description->groups[own].count)) &&
-           (!arrays->tied_gradients ||
-            is_finite(search->device, type, arrays->tied_gradients, description->groups[tied].count));
+           (!arrays->tied_gradients || is_finite(search->device, type, arrays->tied_gradients,
+                                                 arrays->is_sparse ? sparse : description->groups[tied].count));
 }
 
 /* The first tensor of a group that is not finite, or NULL. */

@@ -4,6 +4,9 @@
 
 #include "training/model/internal/model_parts.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 /* ---- what a pass gets ---- */
 
 static const void *layout_at(const void *array, size_t element, weft_type type)
@@ -48,6 +51,8 @@ struct pass model_pass(const struct model *model, const struct layer_call *call,
         .training = model->options.training,
         .tokens = slot->tokens,
         .targets = slot->targets,
+        .table_rows = slot->table_rows,
+        .table_row_count = slot->distinct_count,
         .losses = slot->losses,
         .smoothing = prepare ? model->options.label_smoothing : 0,
         .dropout = prepare ? model->options.dropout : 0,
@@ -147,6 +152,37 @@ static void slot_write(const struct model *model, const int32_t *numbers, int32_
     model->device->write(model->device, to, own, rows * sizeof *own);
 }
 
+static int compare_tokens(const void *a, const void *b)
+{
+    const int32_t left = *(const int32_t *)a, right = *(const int32_t *)b;
+    return (left > right) - (left < right);
+}
+
+/* List the distinct tokens of the micro-batch that was written last, and write the number of each token in that list. */
+static void slot_number_rows(const struct model *model, struct model_slot *slot)
+{
+    const size_t rows = model->options.batch * model->options.sequence;
+    int32_t *own = model->host, *distinct = slot->distinct;
+    size_t count = 0;
+    memcpy(distinct, own, rows * sizeof *own);
+    qsort(distinct, rows, sizeof *distinct, compare_tokens);
+    for (size_t i = 0; i < rows; i++)
+        if (distinct[i] >= 0 && (!count || distinct[i] != distinct[count - 1]))
+            distinct[count++] = distinct[i];
+    for (size_t i = 0; i < rows; i++) {
+        const int32_t *found = own[i] < 0 ? NULL : bsearch(&own[i], distinct, count, sizeof *distinct, compare_tokens);
+        own[i] = found ? (int32_t)(found - distinct) : -1;
+    }
+    model->device->write(model->device, slot->table_rows, own, rows * sizeof *own);
+    slot->distinct_count = count;
+}
+
+size_t model_slot_table_rows(const struct model *model, size_t slot, const int32_t **tokens)
+{
+    *tokens = model->slots[slot].distinct;
+    return model->slots[slot].distinct_count;
+}
+
 weft_status model_slot_load(struct model *model, size_t number, const struct model_batch *batch, struct error *error)
 {
     struct model_slot *slot = &model->slots[number];
@@ -160,6 +196,8 @@ weft_status model_slot_load(struct model *model, size_t number, const struct mod
         return status;
     if (batch->tokens)
         slot_write(model, batch->tokens, slot->tokens);
+    if (batch->tokens && slot->table_rows)
+        slot_number_rows(model, slot);
     if (batch->targets)
         slot_write(model, batch->targets, slot->targets);
     slot->seed = batch->seed;
@@ -253,7 +291,7 @@ void model_layer_backward_weights(struct model *model, const struct layer_call *
     layer->kind->backward_weights(layer, &pass, &call_slot_layer(model, call)->places);
     if (own != NO_PARAMETER)
         clear_gaps(model, own, arrays->gradients);
-    if (layer->uses_tied)
+    if (layer->uses_tied && !(call->layer == 0 && model_has_sparse_table(model)))
         clear_gaps(model, tied, arrays->tied_gradients);
     model_show(model, &(struct model_turn){.layer = call->layer, .direction = MODEL_BACKWARD, .weights = true});
 }

@@ -41,6 +41,8 @@ struct layer_arrays {
     const void *tied_activations;
     void *gradients;      /**< of the layer's group; for the weights pass only */
     void *tied_gradients; /**< this layer's part of the gradient of the tied table; for the weights pass only */
+    bool is_sparse;       /**< that has the rows of model_slot_table_rows() alone, */
+    size_t sparse_rows;   /**< and this many of them */
 };
 
 /** The arrays of a layer within flat arrays. `gradients` has gradient_elements, or is NULL. */
@@ -73,6 +75,13 @@ void model_layer_forward(struct model *model, const struct layer_call *call, boo
  * description->first_trainable leave it as it is.
  */
 void model_layer_backward_input(struct model *model, const struct layer_call *call, void *gradient);
+
+/**
+ * With `sparse_table` (struct model_options): the tokens that occur in the slot's micro-batch, in ascending order; on a
+ * tensor axis those of this rank's part of the table, counted from its first. The first layer's tied_gradients then have
+ * a row for each of them, in the same order, and nothing else.
+ */
+size_t model_slot_table_rows(const struct model *model, size_t slot, const int32_t **tokens);
 
 /** The gradients of the layer's parameters. Overwrites every element of both arrays of gradients, gaps within the groups
  * included. Those of layers before description->first_trainable are 0. */

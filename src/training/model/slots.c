@@ -2,7 +2,7 @@
 /*
  * The memory of a model. Each slot has what is kept of one micro-batch:
  *
- *     tokens, targets, losses
+ *     tokens, targets, losses, and of a sparse gradient the row of each token
  *     of each layer of a run: the rows that enter, what it keeps, and with `split` what it defers
  *
  * Runs of layers lie at the same place, as a slot serves one at a time. Layers that keep nothing share memory among
@@ -66,6 +66,8 @@ static void plan_slot(const struct model *model, const struct layer_room *room, 
     slot->tokens = arena_take(arena, rows * sizeof *slot->tokens);
     slot->targets = arena_take(arena, rows * sizeof *slot->targets);
     slot->losses = arena_take(arena, rows * sizeof *slot->losses);
+    if (model_has_sparse_table(model))
+        slot->table_rows = arena_take(arena, rows * sizeof *slot->table_rows);
     const size_t begin = arena->used;
     size_t end = begin, place = 0; /* of the layer in its run */
     for (size_t i = 0; i < description->layer_count; i++) {
@@ -143,8 +145,16 @@ weft_status model_lists_open(struct model *model, struct error *error)
     model->slot_layers = calloc(slots, layers * sizeof *model->slot_layers);
     if (!model->slots || !model->slot_layers)
         return error_memory(error, slots * layers * sizeof *model->slot_layers, "a model's list of layers");
-    for (size_t s = 0; s < slots; s++)
+    const size_t tokens = model->options.batch * model->options.sequence;
+    if (model_has_sparse_table(model)) {
+        model->distinct = calloc(slots, tokens * sizeof *model->distinct);
+        if (!model->distinct)
+            return error_memory(error, slots * tokens * sizeof *model->distinct, "the rows of a sparse gradient");
+    }
+    for (size_t s = 0; s < slots; s++) {
         model->slots[s].layers = model->slot_layers + s * layers;
+        model->slots[s].distinct = model->distinct ? model->distinct + s * tokens : NULL;
+    }
     return WEFT_OK;
 }
 
@@ -152,6 +162,7 @@ void model_lists_close(struct model *model)
 {
     free(model->slots);
     free(model->slot_layers);
+    free(model->distinct);
 }
 
 size_t model_memory(const struct model_description *description, weft_type type, weft_type activations,

@@ -14,6 +14,9 @@ struct slot_layer {
 /** The memory of one micro-batch. */
 struct model_slot {
     int32_t *tokens, *targets;
+    int32_t *table_rows; /**< of each token: the row of a sparse gradient; NULL: gradients are not sparse */
+    int32_t *distinct;   /**< in host memory: the tokens that these rows are of */
+    size_t distinct_count;
     double *losses;        /**< of each row */
     uint64_t seed, sample; /**< of dropout */
     double loss_scale;
@@ -27,6 +30,7 @@ struct model {
     void *memory;                 /**< all of it, on the device */
     struct model_slot *slots;
     struct slot_layer *slot_layers; /**< of all slots */
+    int32_t *distinct;              /**< of all slots; NULL: gradients are not sparse */
     void *host;                     /**< losses, a row of logits, or token numbers, in host memory */
 
     /* For passes through all layers. */
@@ -55,6 +59,13 @@ bool model_layer_is_recomputed(const struct model *model, size_t layer);
 
 /** Layers before the first trained parameter need no backward pass. */
 bool model_layer_is_passed_over(const struct model *model, size_t layer);
+
+/** Whether the first layer's gradient of the tied table is sparse. */
+static inline bool model_has_sparse_table(const struct model *model)
+{
+    return model->options.sparse_table && model->options.training && model_runs_layer(model, 0) &&
+           model->description->layers[0].uses_tied;
+}
 
 /** Allocate the lists of slots, and free them. */
 weft_status model_lists_open(struct model *model, struct error *error);

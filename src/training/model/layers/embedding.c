@@ -65,9 +65,9 @@ static void embedding_backward_weights(const struct layer *layer, const struct p
     void *table = pass_gradient(pass, embedding->table), *positions = NULL;
     if (embedding->positions != NO_PARAMETER)
         positions = pass_gradient(pass, embedding->positions);
-    device->fill(device, embedding->vocabulary * width, 0, table);
-    device->embedding_backward(device, pass->batch, pass->sequence, width, pass->tokens, places->deferred, table,
-                               positions);
+    device->fill(device, (pass->table_rows ? pass->table_row_count : embedding->vocabulary) * width, 0, table);
+    device->embedding_backward(device, pass->batch, pass->sequence, width,
+                               pass->table_rows ? pass->table_rows : pass->tokens, places->deferred, table, positions);
     if (positions && pass->sequence < embedding->context)
         device->fill(device, (embedding->context - pass->sequence) * width, 0,
                      pass_at(pass, positions, pass->sequence * width));

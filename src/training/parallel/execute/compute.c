@@ -17,9 +17,23 @@ static bool is_last_unit(const struct executor_list *list, const struct step_ope
     return operation->unit + 1 == executor_list_units(list);
 }
 
-/* Weights and gradients of a unit, as far as they are in buffers that change from pass to pass. */
-static const struct layer_arrays *place_arrays(struct executor *executor, uint32_t unit, uint32_t gradient_buffer)
+/* The sparse part of the tied table's gradient, of the embedding's weights pass. */
+static void place_sparse_gradient(struct executor *executor, const struct step_operation *operation,
+                                  struct layer_arrays *arrays)
 {
+    const int32_t *tokens;
+    arrays->is_sparse = true;
+    if (operation->kind != OPERATION_BACKWARD_WEIGHTS)
+        return;
+    arrays->tied_gradients = sparse_gradient_place(executor->table, operation->micro_batch);
+    arrays->sparse_rows = model_slot_table_rows(executor->model, operation->slot, &tokens);
+}
+
+/* Weights and gradients of a unit, as far as they are in buffers that change from pass to pass. */
+static const struct layer_arrays *place_arrays(struct executor *executor, const struct step_operation *operation,
+                                               uint32_t gradient_buffer)
+{
+    const uint32_t unit = operation->unit;
     struct layer_arrays *arrays = &executor->arrays[unit];
     uint32_t groups[EXECUTOR_GROUPS_MOST];
     const uint32_t count = executor_unit_groups(executor, unit, groups);
@@ -33,8 +47,11 @@ static const struct layer_arrays *place_arrays(struct executor *executor, uint32
         *(is_own ? &arrays->own : &arrays->tied) = values;
         *(is_own ? &arrays->own_activations : &arrays->tied_activations) = activations ? activations : values;
         const uint32_t gradient_group = is_own ? groups[i] : executor_tied_gradient_group(executor, unit);
-        float *gradients = gradient_groups_place(executor->gradients, gradient_group, gradient_buffer, offset);
-        *(is_own ? &arrays->gradients : &arrays->tied_gradients) = gradients;
+        if (gradient_group == STEP_NONE)
+            place_sparse_gradient(executor, operation, arrays);
+        else
+            *(is_own ? &arrays->gradients : &arrays->tied_gradients) =
+                gradient_groups_place(executor->gradients, gradient_group, gradient_buffer, offset);
         offset += executor->description->groups[groups[i]].count;
     }
     return arrays;
@@ -46,7 +63,7 @@ static struct layer_call call_of(struct executor *executor, const struct executo
     struct layer_call call = {
         .layer = operation->unit,
         .slot = operation->slot,
-        .arrays = place_arrays(executor, operation->unit, gradient_buffer),
+        .arrays = place_arrays(executor, operation, gradient_buffer),
     };
     if (is_first_unit(list, operation) && operation->input != STEP_NONE)
         call.x = executor->inputs + operation->input * executor->input_bytes;
@@ -123,6 +140,13 @@ weft_status executor_backward_input(struct executor *executor, struct executor_t
     return executor_finish_pass(executor, error);
 }
 
+static void put_sparse_gradient(struct executor *executor, const struct step_operation *operation)
+{
+    const int32_t *tokens;
+    const size_t count = model_slot_table_rows(executor->model, operation->slot, &tokens);
+    sparse_gradient_put(executor->table, operation->micro_batch, tokens, count);
+}
+
 weft_status executor_backward_weights(struct executor *executor, struct executor_task *task, struct executor_list *list,
                                       uint32_t number, struct error *error)
 {
@@ -134,12 +158,16 @@ weft_status executor_backward_weights(struct executor *executor, struct executor
     if (!stand_in(executor, operation))
         model_layer_backward_weights(executor->model, &call);
     weft_status status = executor_finish_pass(executor, error);
-    const size_t own = model_layer_group(executor->description, unit);
-    if (status != WEFT_OK || executor_reduces_each(executor))
+    if (status != WEFT_OK)
         return status;
+    if (call.arrays->is_sparse)
+        put_sparse_gradient(executor, operation);
+    if (executor_reduces_each(executor))
+        return WEFT_OK;
+    const size_t own = model_layer_group(executor->description, unit);
     if (own != NO_PARAMETER)
         gradient_groups_add(executor->gradients, (uint32_t)own);
-    if (model_layer_uses_tied(executor->description, unit))
+    if (model_layer_uses_tied(executor->description, unit) && !call.arrays->is_sparse)
         gradient_groups_add(executor->gradients, executor_tied_gradient_group(executor, unit));
     return WEFT_OK;
 }

@@ -72,6 +72,12 @@ struct executor_config {
     const struct executor_pace *pace; /**< NULL: compute; borrowed */
 };
 
+/**
+ * Whether the embedding's part of a tied table's gradient is kept as rows of the tokens that occur: where those of a
+ * global batch are at most the table. It takes less memory, and moves fewer bytes. The same on any mesh.
+ */
+bool executor_wants_sparse_table(const struct executor_config *config);
+
 struct executor;
 
 /**
@@ -155,6 +161,9 @@ struct executor_passes executor_passes_of(const struct executor *executor, enum 
 
 /** This rank's micro-batches of a global batch. */
 struct micro_batch_share executor_share_of_batch(const struct executor *executor);
+
+/** Gradients that this rank sums over the data axis, but for sparse ones. */
+size_t executor_gradient_elements(const struct executor *executor);
 
 /** What a step has to do. */
 const struct step_shape *executor_shape(const struct executor *executor);

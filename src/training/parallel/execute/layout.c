@@ -33,6 +33,14 @@ weft_status executor_check_config(const struct executor_config *config, struct e
     return WEFT_OK;
 }
 
+bool executor_wants_sparse_table(const struct executor_config *config)
+{
+    const struct model_description *description = config->description;
+    const size_t tokens = config->micro_batches * config->model.batch * config->model.sequence;
+    return description->tied != NO_PARAMETER && !description->parameters[description->tied].frozen &&
+           tokens <= description->shape.vocabulary;
+}
+
 void executor_place(struct executor *executor, const struct executor_config *config, const uint32_t point[MESH_AXES])
 {
     executor->config = *config;
@@ -48,6 +56,7 @@ void executor_place(struct executor *executor, const struct executor_config *con
         executor->config.zero = 0; /* there is nobody to divide with */
     if (!config->stages)
         executor->config.stages = executor->pipeline;
+    executor->config.model.sparse_table = executor_wants_sparse_table(config);
 }
 
 bool executor_has_layer(const struct executor *executor, size_t layer)
@@ -178,7 +187,9 @@ uint32_t executor_unit_groups(const struct executor *executor, uint32_t unit, ui
 
 uint32_t executor_tied_gradient_group(const struct executor *executor, uint32_t unit)
 {
-    return unit > 0 && executor_has_both_uses(executor) ? executor_tied_part(executor)
+    if (unit == 0 && executor_table_is_sparse(executor))
+        return STEP_NONE;
+    return unit > 0 && executor_has_tied_part(executor) ? executor_tied_part(executor)
                                                         : (uint32_t)model_tied_group(executor->description);
 }
 
@@ -190,8 +201,8 @@ bool executor_owns_group(const struct executor *executor, size_t group)
     return group != model_tied_group(description) || executor->has_layer[0];
 }
 
-/* What the groups of a unit take together: the size of a buffer. */
-static size_t largest_unit(const struct executor *executor)
+/* What the groups of a unit take together, values or gradients: the size of a buffer. */
+static size_t largest_unit(const struct executor *executor, bool gradients)
 {
     size_t most = 0;
     for (uint32_t unit = 0; unit < executor->description->layer_count; unit++) {
@@ -199,10 +210,18 @@ static size_t largest_unit(const struct executor *executor)
         const uint32_t count = executor_unit_groups(executor, unit, groups);
         size_t elements = 0;
         for (uint32_t i = 0; executor->has_layer[unit] && i < count; i++)
-            elements += executor->description->groups[groups[i]].count;
+            if (!gradients || groups[i] != model_tied_group(executor->description) ||
+                executor_tied_gradient_group(executor, unit) != STEP_NONE)
+                elements += executor->description->groups[groups[i]].count;
         most = larger_of(most, elements);
     }
     return most;
+}
+
+size_t executor_gradient_elements(const struct executor *executor)
+{
+    const struct model_description *description = executor->description;
+    return executor_has_tied_part(executor) ? description->gradient_elements : description->elements;
 }
 
 static bool group_is_frozen(const struct model_description *description, const struct model_group *group)
@@ -227,7 +246,7 @@ weft_status executor_groups_of(const struct executor *executor, struct executor_
                                          .turn = g,
                                          .central = config->central,
                                          .frozen = group_is_frozen(description, &description->groups[g])};
-    if (executor_has_both_uses(executor)) {
+    if (executor_has_tied_part(executor)) {
         ranges[count] = ranges[model_tied_group(description)];
         ranges[count].offset = description->elements;
     }
@@ -243,30 +262,50 @@ weft_status executor_groups_of(const struct executor *executor, struct executor_
         .activations = config->device->activations != config->device->type,
         .second_moments = optimizer_has_second_moments(config->optimizer.kind),
         .buffers = executor->training.schedule.gathered,
-        .buffer_elements = executor_gathers(executor) ? largest_unit(executor) : 0,
+        .buffer_elements = executor_gathers(executor) ? largest_unit(executor, false) : 0,
     };
     groups->gradients = (struct gradient_groups_config){
         .context = config->context,
         .comm = executor->comms.axes[MESH_DATA],
         .device = config->sums,
         .ranges = ranges,
-        .group_count = count + executor_has_both_uses(executor),
-        .elements = description->gradient_elements,
+        .group_count = count + executor_has_tied_part(executor),
+        .elements = executor_gradient_elements(executor),
         .micro_batches = config->micro_batches,
         .zero = config->zero,
         .type = config->gradients,
         .bucket_bytes = config->bucket_bytes,
         .buffers = STEP_MOVING_BUFFERS,
-        .buffer_elements = executor_reduces_each(executor) ? largest_unit(executor) : 0,
+        .buffer_elements = executor_reduces_each(executor) ? largest_unit(executor, true) : 0,
     };
     return WEFT_OK;
+}
+
+bool executor_sparse_table_of(const struct executor *executor, struct sparse_gradient_config *table)
+{
+    const struct model_description *description = executor->description;
+    const struct executor_config *config = &executor->config;
+    if (!executor_table_is_sparse(executor) || !description->tied_users)
+        return false;
+    *table = (struct sparse_gradient_config){
+        .context = config->context,
+        .comm = executor->comms.axes[MESH_DATA],
+        .device = config->sums,
+        .width = description->parameters[description->tied].shape[1],
+        .rows = config->model.batch * config->model.sequence,
+        .micro_batches = config->micro_batches,
+        .zero = config->zero,
+        .type = config->gradients,
+    };
+    return true;
 }
 
 size_t executor_tied_bytes(const struct executor *executor)
 {
     const struct model_description *description = executor->description;
     const size_t group = model_tied_group(description);
-    if (group == NO_PARAMETER || !description->groups[group].count || executor_has_both_uses(executor))
+    if (group == NO_PARAMETER || !description->groups[group].count || executor_has_both_uses(executor) ||
+        executor_table_is_sparse(executor))
         return 0;
     const struct group_range range = {
         .count = description->groups[group].count, .turn = (uint32_t)group, .central = executor->config.central};

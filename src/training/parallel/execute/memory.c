@@ -11,6 +11,7 @@ static weft_status count_memory(const struct executor *executor, struct executor
     const struct model_options options = executor_model_options(executor);
     const struct executor_rows rows = executor_rows_of(executor);
     struct executor_groups groups;
+    struct sparse_gradient_config table;
     weft_status status = executor_groups_of(executor, &groups, error);
     if (status != WEFT_OK)
         return status;
@@ -25,6 +26,7 @@ static weft_status count_memory(const struct executor *executor, struct executor
         .optimizer = values.moments,
         .partial_sums = gradients.partial_sums,
         .exchanges = gradients.exchanges + executor_tied_bytes(executor),
+        .table_rows = executor_sparse_table_of(executor, &table) ? sparse_gradient_memory(&table) : 0,
         .copy = values.copy,
         .activations = model_memory(executor->description, device->type, device->activations, &options),
         .rows = (rows.inputs + rows.outputs + rows.gradients) * rows.bytes,
@@ -53,5 +55,5 @@ weft_status executor_memory_of(const struct executor_config *config, const uint3
 uint64_t executor_memory_total(const struct executor_memory *memory)
 {
     return memory->weights + memory->gathered + memory->gradients + memory->optimizer + memory->partial_sums +
-           memory->exchanges + memory->copy + memory->activations + memory->rows;
+           memory->exchanges + memory->table_rows + memory->copy + memory->activations + memory->rows;
 }

@@ -133,7 +133,11 @@ static weft_status open_groups(struct executor *executor, struct error *error)
     if (status == WEFT_OK)
         status = gradient_groups_open(&groups.gradients, &executor->gradients, error);
     free(groups.ranges);
-    return status;
+    struct sparse_gradient_config table;
+    if (status != WEFT_OK || !executor_sparse_table_of(executor, &table))
+        return status;
+    table.waited = &executor->wait_seconds;
+    return sparse_gradient_open(&table, &executor->table, error);
 }
 
 /* The slice of a tied table that comes from another pipeline rank. */
@@ -208,6 +212,7 @@ void executor_close(struct executor *executor)
     model_close(executor->model);
     value_groups_close(executor->values);
     gradient_groups_close(executor->gradients);
+    sparse_gradient_close(executor->table);
     if (executor->tied_total)
         weft_free(executor->config.context, executor->tied_total);
     for (size_t i = 0; i < ARRAY_SIZE(comms); i++)

@@ -12,10 +12,22 @@
 static uint32_t unit_gradients(const struct executor *executor, uint32_t unit, uint32_t groups[EXECUTOR_GROUPS_MOST])
 {
     const uint32_t count = executor_unit_groups(executor, unit, groups);
-    for (uint32_t i = 0; i < count; i++)
-        if (groups[i] == model_tied_group(executor->description))
-            groups[i] = executor_tied_gradient_group(executor, unit);
-    return count;
+    uint32_t written = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const bool is_tied = groups[i] == model_tied_group(executor->description);
+        const uint32_t group = is_tied ? executor_tied_gradient_group(executor, unit) : groups[i];
+        if (group != STEP_NONE)
+            groups[written++] = group;
+    }
+    return written;
+}
+
+/* Whether an operation is the one after which a unit's sparse gradient is whole. */
+static bool completes_table(const struct executor *executor, const struct executor_list *list,
+                            const struct step_operation *operation)
+{
+    return executor->table && operation->unit == 0 &&
+           (operation->micro_batch == STEP_NONE || operation->micro_batch + 1 == list->shape.micro_batches);
 }
 
 weft_status executor_reduce(struct executor *executor, struct executor_task *task, struct executor_list *list,
@@ -34,6 +46,8 @@ weft_status executor_reduce(struct executor *executor, struct executor_task *tas
                 ->groups[groups[i] < executor_tied_part(executor) ? groups[i] : model_tied_group(executor->description)]
                 .count;
     }
+    if (status == WEFT_OK && completes_table(executor, list, operation))
+        status = sparse_gradient_gather_start(executor->table, error);
     return status;
 }
 
@@ -46,32 +60,60 @@ weft_status executor_reduce_complete(struct executor *executor, struct executor_
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; status == WEFT_OK && i < count; i++)
         status = gradient_groups_reduce_finish(executor->gradients, groups[i], operation->micro_batch, error);
+    if (status == WEFT_OK && completes_table(executor, list, operation))
+        status = sparse_gradient_gather_finish(executor->table, error);
     return status;
 }
 
 /* ---- tied tables ---- */
 
-/* The first and the last pipeline rank exchange their slices; where both uses are on one rank, nothing moves. */
-weft_status executor_tie(struct executor *executor, struct executor_task *task, struct executor_list *list,
-                         uint32_t number, struct error *error)
+/* The first pipeline rank gives the rows of its sparse part, the last one the total of its slice. */
+static weft_status start_sparse_tie(struct executor *executor, weft_request **sent, struct error *error)
 {
-    const uint32_t group = (uint32_t)model_tied_group(executor->description);
+    const bool is_first = executor->pipeline_rank == 0;
+    const int other = is_first ? (int)executor->pipeline - 1 : 0;
+    struct group_slice slice;
+    float *total =
+        gradient_groups_total(executor->gradients, (uint32_t)model_tied_group(executor->description), &slice);
+    weft_request **received = &executor->tied_receive;
+    weft_status status =
+        is_first
+            ? library_error(executor->config.context,
+                            weft_receive_start(total, slice.count, WEFT_F32, other, executor->ties, received), error)
+            : sparse_gradient_receive_start(executor->table, other, executor->ties, received, error);
+    if (status != WEFT_OK)
+        return status;
+    return is_first ? sparse_gradient_send_start(executor->table, other, executor->ties, sent, error)
+                    : library_error(executor->config.context,
+                                    weft_send_start(total, slice.count, WEFT_F32, other, executor->ties, sent), error);
+}
+
+/* The first and the last pipeline rank exchange their slices. */
+static weft_status start_tie(struct executor *executor, weft_request **sent, struct error *error)
+{
     const int other = executor->pipeline_rank ? 0 : (int)executor->pipeline - 1;
     weft_context *context = executor->config.context;
     struct group_slice slice;
-    if (executor_has_both_uses(executor))
-        return WEFT_OK;
-    const float *total = gradient_groups_total(executor->gradients, group, &slice);
-    weft_status status = library_error(
+    const float *total =
+        gradient_groups_total(executor->gradients, (uint32_t)model_tied_group(executor->description), &slice);
+    const weft_status status = library_error(
         context,
         weft_receive_start(executor->tied_total, slice.count, WEFT_F32, other, executor->ties, &executor->tied_receive),
         error);
-    if (status == WEFT_OK)
-        status = library_error(
-            context,
-            weft_send_start(total, slice.count, WEFT_F32, other, executor->ties, &list->executions[number].request),
-            error);
-    return status;
+    return status == WEFT_OK
+               ? library_error(context, weft_send_start(total, slice.count, WEFT_F32, other, executor->ties, sent),
+                               error)
+               : status;
+}
+
+/* Where both uses are on one rank, nothing moves. */
+weft_status executor_tie(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                         uint32_t number, struct error *error)
+{
+    weft_request **sent = &list->executions[number].request;
+    if (executor_has_both_uses(executor))
+        return WEFT_OK;
+    return executor->table ? start_sparse_tie(executor, sent, error) : start_tie(executor, sent, error);
 }
 
 weft_status executor_tie_complete(struct executor *executor, struct executor_task *task, struct executor_list *list,
@@ -79,16 +121,21 @@ weft_status executor_tie_complete(struct executor *executor, struct executor_tas
 {
     const uint32_t group = (uint32_t)model_tied_group(executor->description);
     struct group_slice slice;
-    const float *other = executor->tied_total;
     double *waited = &executor->wait_seconds;
     weft_status status = waiting_for(executor->config.context, &executor->tied_receive, waited, error);
     if (status == WEFT_OK)
         status = waiting_for(executor->config.context, &list->executions[number].request, waited, error);
-    if (status == WEFT_OK && executor_has_both_uses(executor))
-        other = gradient_groups_total(executor->gradients, executor_tied_part(executor), &slice);
-    if (status == WEFT_OK)
-        gradient_groups_add_total(executor->gradients, group, other);
-    return status;
+    if (status != WEFT_OK)
+        return status;
+    float *total = gradient_groups_total(executor->gradients, group, &slice);
+    if (executor->table)
+        sparse_gradient_add_to(executor->table, slice, total);
+    else
+        gradient_groups_add_total(executor->gradients, group,
+                                  executor_has_both_uses(executor)
+                                      ? gradient_groups_total(executor->gradients, executor_tied_part(executor), &slice)
+                                      : executor->tied_total);
+    return WEFT_OK;
 }
 
 /* ---- the norm ---- */

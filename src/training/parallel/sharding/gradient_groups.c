@@ -2,6 +2,7 @@
 /* Opening, memory, and the sums over the micro-batches of a rank. */
 #include "base/library_error.h"
 #include "training/parallel/sharding/internal/gradient_parts.h"
+#include "training/parallel/sharding/internal/rounded_sums.h"
 #include "training/parallel/sharding/internal/shared_array.h"
 
 #include <stdlib.h>
@@ -248,20 +249,12 @@ void gradient_groups_close(struct gradient_groups *groups)
 
 void gradient_sums_round(struct gradient_groups *groups, float *array, size_t count)
 {
-    enum { PART = 4096 };
-    struct device *device = groups->config.device;
-    uint16_t rounded[PART];
-    for (size_t done = 0; groups->rounds && done < count; done += PART) {
-        const size_t part = count - done < PART ? count - done : PART;
-        device->to_activations(device, part, array + done, rounded);
-        device->from_activations(device, part, rounded, array + done);
-    }
+    rounded_sums_round(groups->config.device, groups->rounds, array, count);
 }
 
 void gradient_sums_add(struct gradient_groups *groups, float *target, const float *other, size_t count)
 {
-    groups->config.device->add(groups->config.device, count, target, other, target);
-    gradient_sums_round(groups, target, count);
+    rounded_sums_add(groups->config.device, groups->rounds, target, other, count);
 }
 
 float *gradient_partial(struct gradient_groups *groups, const struct gradient_group *group, uint32_t number)

@@ -171,8 +171,7 @@ static weft_status finish_sharing(struct gradient_groups *groups, struct error *
     if (!group)
         return WEFT_OK;
     groups->sharing = NULL;
-    weft_status status =
-        waiting_for(gradient_context(groups), &groups->sharing_request, groups->config.waited, error);
+    weft_status status = waiting_for(gradient_context(groups), &groups->sharing_request, groups->config.waited, error);
     if (status == WEFT_OK && groups->rounds)
         device->from_activations(device, group->range.count, groups->shared, groups->flat + group->range.offset);
     return status;

@@ -112,6 +112,7 @@ const char *memory_estimate_describe(const struct memory_estimate *estimate, cha
         {"optimizer", training->optimizer},
         {"partial sums", training->partial_sums},
         {"exchanges", training->exchanges},
+        {"embedding's gradient", training->table_rows},
         {"16-bit copy", training->copy},
         {"activations", training->activations},
         {"rows", training->rows},

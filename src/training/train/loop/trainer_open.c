@@ -136,15 +136,17 @@ static weft_status trainer_open_prepare(struct trainer *trainer, struct error *e
 static weft_status agree_on_costs(struct trainer *trainer, bool *speaks, struct error *error)
 {
     const size_t layers = trainer->description->layer_count;
-    const struct model_options options = parallel_choice_executor(&trainer->config, &trainer->parallel).model;
+    struct executor_config executor = parallel_choice_executor(&trainer->config, &trainer->parallel);
     weft_status status = WEFT_OK;
     if (trainer->parallel.mesh.extent[MESH_PIPELINE] == 1)
         return WEFT_OK;
+    executor.description = trainer->description;
+    executor.model.sparse_table = executor_wants_sparse_table(&executor);
     trainer->costs = calloc(layers, sizeof *trainer->costs);
     if (!trainer->costs)
         status = error_memory(error, layers * sizeof *trainer->costs, "the costs of layers");
     else if (trainer->rank == 0)
-        status = costs_measure(trainer->description, trainer->device, &options, trainer->costs, error);
+        status = costs_measure(trainer->description, trainer->device, &executor.model, trainer->costs, error);
     trainer->parallel.costs = trainer->costs;
     status = trainer_agree(trainer, status, speaks, error);
     if (status == WEFT_OK && (status = weft_broadcast(trainer->costs, layers, WEFT_F64, 0, trainer->comm)) != WEFT_OK)
@@ -289,7 +291,7 @@ static void trainer_open_describe(const struct trainer *trainer)
             config->micro_batch, config->sequence, (total + data - 1) / data, total % data ? " at most" : "");
     if (data > 1)
         fprintf(trainer->out, "; %.1f MiB of %s gradients summed while backward goes on",
-                (double)(trainer->own->gradient_elements * weft_type_size(config->gradients)) / 1048576.0,
+                (double)(executor_gradient_elements(trainer->executor) * weft_type_size(config->gradients)) / 1048576.0,
                 weft_type_name(config->gradients));
     fprintf(trainer->out, "; %" PRId64 " compute thread%s a rank (%s), %s%s\n", config->threads,
             config->threads == 1 ? "" : "s", trainer->device->kernels, weft_type_name(config->activations),

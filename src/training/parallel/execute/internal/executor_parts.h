@@ -6,6 +6,7 @@
 #include "base/waiting.h"
 #include "training/model/tensor_group.h"
 #include "training/parallel/execute/executor.h"
+#include "training/parallel/sharding/sparse_gradient.h"
 
 /** An operation of the list under way. */
 struct execution {
@@ -51,17 +52,18 @@ struct executor {
     uint32_t data_rank, pipeline_rank, tensor_rank;
     struct tensor_group tensor_group; /**< for layers that are divided */
     struct error tensor_failure;      /**< the first of its collectives */
-    uint32_t *first_unit; /**< of each stage, and the number of units */
+    uint32_t *first_unit;             /**< of each stage, and the number of units */
     struct executor_list training, evaluation;
     struct micro_batch_share share; /**< this rank's micro-batches of a global batch */
 
     struct value_groups *values;
     struct gradient_groups *gradients;
-    struct layer_arrays *arrays; /**< of each unit; what lies in buffers is set before each pass */
-    uint32_t *buffer_of;         /**< of each unit: the buffer that its weights are gathered in; STEP_NONE: none */
-    bool *buffer_taken;          /**< of each such buffer */
-    float *tied_total;           /**< of the other pipeline rank that uses the tied table */
-    weft_request *tied_receive;  /**< of that */
+    struct sparse_gradient *table; /**< the embedding's part of the tied table's gradient; NULL: it is a group's */
+    struct layer_arrays *arrays;   /**< of each unit; what lies in buffers is set before each pass */
+    uint32_t *buffer_of;           /**< of each unit: the buffer that its weights are gathered in; STEP_NONE: none */
+    bool *buffer_taken;            /**< of each such buffer */
+    float *tied_total;             /**< of the other pipeline rank that uses the tied table */
+    weft_request *tied_receive;    /**< of that */
 
     void *memory; /**< of the rows below, on the device */
     char *inputs, *moving_outputs, *moving_gradients;
@@ -73,19 +75,13 @@ struct executor {
     double *sums; /**< squares of the gradient's blocks for each tensor rank, losses of a global batch, requests to
                      stop */
     size_t sum_count;
-    float *block; /**< DEVICE_SQUARES_BLOCK elements, for the norm on a tensor axis */
+    float *block;                      /**< DEVICE_SQUARES_BLOCK elements, for the norm on a tensor axis */
     double *scratch;                   /**< sums of squares of one tensor, for the optimizer */
     bool *has_layer;                   /**< of each layer */
     double wait_seconds, norm_seconds; /**< see struct executor_result */
     uint64_t began;                    /**< clock_now(), of the step */
     uint64_t micro_batch;              /**< of the pass under way */
 };
-
-/** A tied table's gradient group for its second user, where both users are on this rank: after those of the groups. */
-static inline uint32_t executor_tied_part(const struct executor *executor)
-{
-    return (uint32_t)executor->description->group_count;
-}
 
 /** Forward and both backward passes: the first kinds of operations. */
 #define EXECUTOR_PASS_KINDS (OPERATION_BACKWARD_WEIGHTS + 1)
@@ -105,7 +101,25 @@ static inline uint32_t executor_list_units(const struct executor_list *list)
 /** Whether both users of a tied table are on this rank. */
 static inline bool executor_has_both_uses(const struct executor *executor)
 {
-    return executor->description->gradient_elements > executor->description->elements;
+    return executor->description->tied_users == 2;
+}
+
+/** Whether the embedding's part of a tied table's gradient is sparse. */
+static inline bool executor_table_is_sparse(const struct executor *executor)
+{
+    return executor->config.model.sparse_table;
+}
+
+/** Whether a tied table has a gradient group for each of its two users, and the number of the second one: it comes after
+ * those of the groups. */
+static inline bool executor_has_tied_part(const struct executor *executor)
+{
+    return executor_has_both_uses(executor) && !executor_table_is_sparse(executor);
+}
+
+static inline uint32_t executor_tied_part(const struct executor *executor)
+{
+    return (uint32_t)executor->description->group_count;
 }
 
 /** ZeRO-3 over more than one rank: weights are there only while they are used. */
@@ -127,7 +141,7 @@ weft_status executor_check_config(const struct executor_config *config, struct e
 #define EXECUTOR_GROUPS_MOST 2
 uint32_t executor_unit_groups(const struct executor *executor, uint32_t unit, uint32_t groups[EXECUTOR_GROUPS_MOST]);
 
-/** The gradient group that receives a unit's part of the tied table's gradient. */
+/** The gradient group that receives a unit's part of the tied table's gradient; STEP_NONE: it is sparse. */
 uint32_t executor_tied_gradient_group(const struct executor *executor, uint32_t unit);
 
 /** The sums of squares of all blocks of all tensor ranks. */

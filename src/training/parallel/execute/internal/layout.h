@@ -46,7 +46,10 @@ struct executor_groups {
 /** Errors: MEMORY. */
 weft_status executor_groups_of(const struct executor *executor, struct executor_groups *groups, struct error *error);
 
-/** Bytes for the slice of a tied table's gradient that comes from another pipeline rank; 0: none does. */
+/** The sparse part of a tied table's gradient; false: this rank has none. */
+bool executor_sparse_table_of(const struct executor *executor, struct sparse_gradient_config *table);
+
+/** Bytes for the slice of a tied table's gradient that comes from another pipeline rank; 0: none does, or its rows. */
 size_t executor_tied_bytes(const struct executor *executor);
 
 #endif
