@@ -304,8 +304,8 @@ static void memory_is_what_the_header_says(void **state)
     assert_int_equal(memory_of(0, 4, 4, WEFT_BF16), all + all / 2);
     /* two reductions at a time, which receive a root of each rank's */
     assert_int_equal(memory_of(1, 4, 4, WEFT_F32), all + 2 * all);
-    /* buffers, the partial sums of a slice, and reductions */
-    assert_int_equal(memory_of(2, 4, 4, WEFT_F32), 2 * all + 2 * all / 4 + 2 * all);
+    /* buffers, the partial sums of a slice, and reductions, which receive those of the others */
+    assert_int_equal(memory_of(2, 4, 4, WEFT_F32), 2 * all + 2 * all / 4 + 2 * all * 3 / 4);
     assert_int_equal(memory_of(3, 4, 4, WEFT_F32), memory_of(2, 4, 4, WEFT_F32));
 }
 

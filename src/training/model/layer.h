@@ -108,6 +108,7 @@ struct layer {
 
 struct layer_kind {
     const char *name;  /**< "attention" */
+    bool reads_values; /**< reads its matrices as they are, not as activations */
     bool is_attention; /**< keeps much memory for little arithmetic, so selective recomputation drops it */
 
     struct layer_memory (*memory)(const struct layer *layer, const struct layer_room *room);

@@ -47,6 +47,11 @@ size_t model_layer_group(const struct model_description *description, size_t lay
     return NO_PARAMETER;
 }
 
+bool model_layer_reads_values(const struct model_description *description, size_t layer)
+{
+    return description->layers[layer].kind->reads_values;
+}
+
 bool model_layer_uses_tied(const struct model_description *description, size_t layer)
 {
     return description->layers[layer].uses_tied;

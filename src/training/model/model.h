@@ -194,6 +194,9 @@ struct model_range model_get_range(const struct model_description *description, 
 /** The group of a layer's own parameters, NO_PARAMETER where it has none; a tied table is not among them. */
 size_t model_layer_group(const struct model_description *description, size_t layer);
 
+/** Whether a layer reads its matrices as they are. Others read them as activations, and their vectors as they are. */
+bool model_layer_reads_values(const struct model_description *description, size_t layer);
+
 /** Whether a layer uses the tied table, and the table's group; NO_PARAMETER where no table is tied. */
 bool model_layer_uses_tied(const struct model_description *description, size_t layer);
 size_t model_tied_group(const struct model_description *description);

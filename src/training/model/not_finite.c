@@ -15,9 +15,12 @@ static bool is_finite(struct device *device, weft_type type, const void *values,
         float f32[BLOCK];
         double f64[BLOCK];
     } block;
+    uint16_t half[BLOCK];
     for (size_t done = 0; done < count; done += BLOCK) {
         const size_t part = count - done < BLOCK ? count - done : BLOCK;
-        device->read(device, &block, (const char *)values + done * size, part * size);
+        device->read(device, size == 2 ? (void *)half : &block, (const char *)values + done * size, part * size);
+        if (size == 2)
+            device->from_activations(device, part, half, block.f32);
         for (size_t i = 0; i < part; i++)
             if (!isfinite(type == WEFT_F64 ? block.f64[i] : (double)block.f32[i]))
                 return false;
@@ -39,10 +42,10 @@ static bool are_gradients_finite(const struct not_finite_search *search, size_t 
 }
 
 /* The first tensor of a group that is not finite, or NULL. */
-static const char *not_finite_tensor_of(const struct not_finite_search *search, size_t number, const void *values)
+static const char *not_finite_tensor_of(const struct not_finite_search *search, size_t number, weft_type type,
+                                        const void *values)
 {
     const struct model_group *group = values ? &search->description->groups[number] : NULL;
-    const weft_type type = search->device->type;
     for (size_t i = 0; group && i < group->parameter_count; i++) {
         const struct model_parameter *parameter = &search->description->parameters[group->parameter + i];
         const size_t offset = (parameter->offset - group->offset) * weft_type_size(type);
@@ -65,7 +68,12 @@ void not_finite_look(struct not_finite_search *search, const struct model_turn *
                                         .layer = description->layers[turn->layer].name};
     if (backward)
         return;
-    search->found.weights = not_finite_tensor_of(search, model_layer_group(description, turn->layer), arrays->own);
+    /* As the layer reads them: under ZeRO-3 its matrices may be nowhere else. */
+    const bool reads_values = model_layer_reads_values(description, turn->layer);
+    const weft_type type = reads_values ? search->device->type : search->device->activations;
+    search->found.weights = not_finite_tensor_of(search, model_layer_group(description, turn->layer), type,
+                                                 reads_values ? arrays->own : arrays->own_activations);
     if (!search->found.weights)
-        search->found.weights = not_finite_tensor_of(search, model_tied_group(description), arrays->tied);
+        search->found.weights = not_finite_tensor_of(search, model_tied_group(description), type,
+                                                     reads_values ? arrays->tied : arrays->tied_activations);
 }

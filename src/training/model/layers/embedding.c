@@ -75,6 +75,7 @@ static void embedding_backward_weights(const struct layer *layer, const struct p
 
 static const struct layer_kind embedding_kind = {
     .name = "embedding",
+    .reads_values = true,
     .memory = embedding_memory,
     .divide = embedding_divide,
     .flops = embedding_flops,

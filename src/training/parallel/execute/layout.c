@@ -232,14 +232,40 @@ static bool group_is_frozen(const struct model_description *description, const s
     return true;
 }
 
+void executor_groups_free(struct executor_groups *groups)
+{
+    free(groups->ranges);
+    free(groups->parts);
+}
+
+/* The tensors of one dimension, which layers read as they are. */
+static uint32_t list_vectors(const struct model_description *description, struct value_part *parts)
+{
+    uint32_t count = 0;
+    for (uint32_t g = 0; g < description->group_count; g++) {
+        const struct model_group *group = &description->groups[g];
+        for (size_t i = 0; i < group->parameter_count; i++) {
+            const struct model_parameter *parameter = &description->parameters[group->parameter + i];
+            if (parameter->dimensions == 1 && !parameter->absent)
+                parts[count++] = (struct value_part){
+                    .group = g, .first = parameter->offset - group->offset, .count = parameter->count};
+        }
+    }
+    return count;
+}
+
 weft_status executor_groups_of(const struct executor *executor, struct executor_groups *groups, struct error *error)
 {
     const struct model_description *description = executor->description;
     const struct executor_config *config = &executor->config;
     const uint32_t count = (uint32_t)description->group_count;
     struct group_range *ranges = calloc((size_t)count + 1, sizeof *ranges);
-    if (!ranges)
+    struct value_part *parts = calloc(description->parameter_count + 1, sizeof *parts);
+    if (!ranges || !parts) {
+        free(ranges);
+        free(parts);
         return error_memory(error, count * sizeof *ranges, "groups of parameters");
+    }
     for (uint32_t g = 0; g < count; g++)
         ranges[g] = (struct group_range){.offset = description->groups[g].offset,
                                          .count = description->groups[g].count,
@@ -251,6 +277,7 @@ weft_status executor_groups_of(const struct executor *executor, struct executor_
         ranges[count].offset = description->elements;
     }
     groups->ranges = ranges;
+    groups->parts = parts;
     groups->values = (struct value_groups_config){
         .context = config->context,
         .comm = executor->comms.axes[MESH_DATA],
@@ -260,6 +287,8 @@ weft_status executor_groups_of(const struct executor *executor, struct executor_
         .elements = description->elements,
         .zero = config->zero,
         .activations = config->device->activations != config->device->type,
+        .parts = groups->parts,
+        .part_count = list_vectors(description, groups->parts),
         .second_moments = optimizer_has_second_moments(config->optimizer.kind),
         .buffers = executor->training.schedule.gathered,
         .buffer_elements = executor_gathers(executor) ? largest_unit(executor, false) : 0,

@@ -18,7 +18,7 @@ static weft_status count_memory(const struct executor *executor, struct executor
     const struct value_memory values = value_groups_memory(&groups.values, executor->data_rank, executor->data);
     const struct gradient_memory gradients =
         gradient_groups_memory(&groups.gradients, executor->data_rank, executor->data);
-    free(groups.ranges);
+    executor_groups_free(&groups);
     *memory = (struct executor_memory){
         .weights = values.weights,
         .gathered = values.gathered,

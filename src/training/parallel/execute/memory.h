@@ -18,18 +18,20 @@
  * of the largest group:
  *
  *     weights        4 E; ZeRO-3: 4 S
- *     gathered       ZeRO-3: 4 G for each unit that is gathered at a time, and 2 G more with activations in bf16 or f16
+ *     gathered       ZeRO-3: 4 G for each unit that is gathered at a time; with activations in bf16 or f16 2 G more, and
+ *                    4 for each element of a vector
  *     gradients      ZeRO-0, 1: 4 E, with the head's part of a tied table where both users are on this rank and no part
  *                    is sparse; ZeRO-2, 3: 4 G for each moving buffer
  *     optimizer      4 E for each of the optimizer's moments; ZeRO-1 to 3: 4 S
  *     partial sums   ZeRO-0, 1: 4 E for each array of canonical_stack_room() of the rank's micro-batches but the last;
  *                    ZeRO-2, 3: 4 S for each of that of all micro-batches
  *     exchanges      where gradients do not move in place, for two reductions at a time: the roots of the largest group
- *                    as they are sent, and the roots of its slice from all ranks, as they move and as f32; for
+ *                    as they are sent, and the roots of its slice from all ranks (ZeRO-2, 3: from the others), as they move and
+ *                    as f32; for
  *                    all-reduces in bf16 2 E; of a tied table whose users are on two ranks, without a sparse part, the
  *                    other's total
  *     table rows     of a sparse part of a tied table's gradient: a number and a row for each token of a global batch
- *     copy           activations in bf16 or f16: 2 E; ZeRO-3: none
+ *     copy           activations in bf16 or f16: 2 E; ZeRO-3: 2 S
  *     activations    model_memory() of this rank's layers, with the schedule's slots
  *     rows           rows between two layers: the schedule's inputs, and two outputs and two gradients, or without a
  *                    pipeline one gradient

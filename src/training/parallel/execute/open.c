@@ -132,7 +132,7 @@ static weft_status open_groups(struct executor *executor, struct error *error)
     status = value_groups_open(&groups.values, &executor->values, error);
     if (status == WEFT_OK)
         status = gradient_groups_open(&groups.gradients, &executor->gradients, error);
-    free(groups.ranges);
+    executor_groups_free(&groups);
     struct sparse_gradient_config table;
     if (status != WEFT_OK || !executor_sparse_table_of(executor, &table))
         return status;

@@ -26,7 +26,7 @@ static uint32_t take_buffer(struct executor *executor)
 }
 
 typedef weft_status (*gather_part)(struct value_groups *groups, uint32_t group, uint32_t buffer, size_t offset,
-                                   struct error *error);
+                                   bool as_activations, struct error *error);
 
 /* Start or finish the gathers of all groups that a unit uses, which lie in one buffer, one after the other. */
 static weft_status gather_unit(struct executor *executor, uint32_t unit, gather_part part, struct error *error)
@@ -36,7 +36,8 @@ static weft_status gather_unit(struct executor *executor, uint32_t unit, gather_
     size_t offset = 0;
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; status == WEFT_OK && i < count; i++) {
-        status = part(executor->values, groups[i], executor->buffer_of[unit], offset, error);
+        status = part(executor->values, groups[i], executor->buffer_of[unit], offset,
+                      !model_layer_reads_values(executor->description, unit), error);
         offset += executor->description->groups[groups[i]].count;
     }
     return status;

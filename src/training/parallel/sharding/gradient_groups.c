@@ -52,7 +52,7 @@ static struct gradient_sizes sizes_of(const struct gradient_groups_config *confi
         struct canonical_stack roots;
         canonical_stack_of_run(run.first, run.count, &roots);
         sizes.whole &= roots.depth == 1 && run.count == micro_batch_run(config->micro_batches, 0, ranks).count;
-        sizes.all_roots += slices ? 1 : roots.depth;
+        sizes.all_roots += slices ? r != rank : roots.depth;
         if (r == rank)
             sizes.own_roots = slices ? 1 : roots.depth;
     }
@@ -262,19 +262,25 @@ float *gradient_partial(struct gradient_groups *groups, const struct gradient_gr
     return groups->partials[number] + (by_slices(groups->config.zero) ? group->slice_offset : group->range.offset);
 }
 
-void gradient_partials_push(struct gradient_groups *groups, struct gradient_group *group, const float *array,
-                            size_t count, uint32_t micro_batch)
+void gradient_partials_push(struct gradient_groups *groups, struct gradient_group *group, const float *const *arrays,
+                            uint32_t number, size_t count, uint32_t micro_batch)
 {
+    struct device *device = groups->config.device;
     struct canonical_stack *stack = &group->stack;
-    const struct canonical_root leaf = {.start = micro_batch};
-    if (canonical_stack_continues(stack, leaf)) {
-        gradient_sums_add(groups, gradient_partial(groups, group, stack->depth - 1), array, count);
-        canonical_stack_push(stack, leaf);
+    const struct canonical_root first = {.level = number - 1, .start = micro_batch};
+    if (number == 1 && canonical_stack_continues(stack, first)) {
+        gradient_sums_add(groups, gradient_partial(groups, group, stack->depth - 1), arrays[0], count);
+        canonical_stack_push(stack, first);
         canonical_stack_merge(stack);
     } else {
-        groups->config.device->copy(groups->config.device, gradient_partial(groups, group, stack->depth), array,
-                                    count * sizeof(float));
-        canonical_stack_push(stack, leaf);
+        float *partial = gradient_partial(groups, group, stack->depth);
+        if (number == 1)
+            device->copy(device, partial, arrays[0], count * sizeof(float));
+        else
+            device->add(device, count, arrays[0], arrays[1], partial);
+        if (number > 1)
+            gradient_sums_round(groups, partial, count);
+        canonical_stack_push(stack, first);
     }
     for (; canonical_stack_can_merge(stack); canonical_stack_merge(stack))
         gradient_sums_add(groups, gradient_partial(groups, group, stack->depth - 2),
@@ -317,7 +323,7 @@ void gradient_groups_add(struct gradient_groups *groups, uint32_t number)
         group->stack.depth = 0;
     gradient_sums_round(groups, place, group->range.count);
     if (++group->added < groups->share.count) {
-        gradient_partials_push(groups, group, place, group->range.count, micro_batch);
+        gradient_partials_push(groups, group, (const float *const[]){place}, 1, group->range.count, micro_batch);
         return;
     }
     group->added = 0;

@@ -78,6 +78,12 @@ static weft_status finish_all_reduce(struct gradient_groups *groups, uint32_t nu
 
 /* ---- slices to their owners ---- */
 
+/* Whether a rank has a micro-batch in a round. */
+static bool round_has_rank(const struct gradient_groups *groups, uint32_t round, uint32_t rank)
+{
+    return (uint64_t)round * groups->ranks + rank < groups->config.micro_batches;
+}
+
 static void lay_out_received(const struct gradient_groups *groups, const struct gradient_group *group, uint32_t round,
                              size_t *counts, size_t *places)
 {
@@ -85,23 +91,29 @@ static void lay_out_received(const struct gradient_groups *groups, const struct 
     size_t place = 0;
     for (uint32_t r = 0; r < groups->ranks; r++) {
         struct canonical_stack roots;
-        const uint32_t has = round != UINT32_MAX ? (uint64_t)round * groups->ranks + r < groups->config.micro_batches
-                                                 : gradient_roots_of(groups, r, &roots);
+        const uint32_t has = round == UINT32_MAX ? gradient_roots_of(groups, r, &roots)
+                                                 : r != groups->rank && round_has_rank(groups, round, r);
         counts[r] = has * each;
         places[r] = place;
         place += counts[r];
     }
 }
 
-/* What goes to each rank: its slice of every root of this rank, one after the other. */
+/* What goes to each rank: its slice of every root of this rank, one after the other. In a round this rank's own slice
+ * stays in its place. */
 static const void *lay_out_sent(struct gradient_groups *groups, struct gradient_group *group,
-                                struct gradient_exchange *exchange, float *place, bool has)
+                                struct gradient_exchange *exchange, bool computes)
 {
     size_t *counts = exchange->counts, *places = counts + groups->ranks, used = 0;
     struct device *device = groups->config.device;
-    const uint32_t partials = exchange->round == UINT32_MAX ? group->stack.depth : 0;
+    float *place = exchange->place;
+    const bool is_round = exchange->round != UINT32_MAX;
+    const uint32_t partials = is_round ? 0 : group->stack.depth;
+    if (is_round && computes)
+        gradient_sums_round(groups, place + group->slice.first, group->slice.count);
     for (uint32_t r = 0; r < groups->ranks; r++) {
         const struct group_slice *slice = &group->slices[r];
+        const bool has = computes && !(is_round && r == groups->rank);
         counts[r] = has ? (partials + 1) * slice->count : 0;
         places[r] = exchange->send ? used : slice->first;
         for (uint32_t i = 0; exchange->send && has && i <= partials; i++) {
@@ -131,9 +143,9 @@ static weft_status start_exchange(struct gradient_groups *groups, uint32_t numbe
     exchange->busy = true;
     exchange->group = number;
     exchange->round = round;
+    exchange->place = place;
     size_t *counts = exchange->counts, *received = counts + 2 * (size_t)groups->ranks;
-    const bool has = round == UINT32_MAX || round < groups->share.count;
-    const void *sent = lay_out_sent(groups, group, exchange, place, has);
+    const void *sent = lay_out_sent(groups, group, exchange, round == UINT32_MAX || round < groups->share.count);
     lay_out_received(groups, group, round, received, received + groups->ranks);
     return library_error(gradient_context(groups),
                          weft_alltoallv_start(sent, counts, counts + groups->ranks, exchange->receive, received,
@@ -203,13 +215,22 @@ static weft_status start_sharing(struct gradient_groups *groups, const struct gr
 }
 
 /* A round's gradients of this rank's slice, in the order of their micro-batches. */
-static void push_round(struct gradient_groups *groups, struct gradient_group *group, const float *arrays)
+static void push_round(struct gradient_groups *groups, struct gradient_group *group,
+                       const struct gradient_exchange *exchange, const float *received)
 {
-    const size_t each = group->slice.count;
-    for (uint32_t r = 0; r < groups->ranks && group->added < groups->config.micro_batches; r++) {
-        if (!group->added)
-            group->stack.depth = 0;
-        gradient_partials_push(groups, group, arrays + r * each, each, group->added++);
+    const size_t each = group->slice.count, *places = exchange->counts + 3 * (size_t)groups->ranks;
+    const float *arrays[2]; /* of neighbors: a left one waits for its sibling */
+    uint32_t count = 0;
+    if (!group->added)
+        group->stack.depth = 0;
+    for (uint32_t r = 0; r < groups->ranks && round_has_rank(groups, exchange->round, r); r++) {
+        arrays[count++] = r == groups->rank ? exchange->place + group->slice.first : received + places[r];
+        const bool is_left = (group->added + count) % 2 && group->added + count < groups->config.micro_batches;
+        if (is_left && r + 1 < groups->ranks)
+            continue;
+        gradient_partials_push(groups, group, arrays, count, each, group->added);
+        group->added += count;
+        count = 0;
     }
     if (group->added < groups->config.micro_batches)
         return;
@@ -235,7 +256,7 @@ static weft_status finish_exchange(struct gradient_groups *groups, struct gradie
     if (groups->rounds)
         device->from_activations(device, count, exchange->receive, arrays);
     if (exchange->round != UINT32_MAX) {
-        push_round(groups, group, arrays);
+        push_round(groups, group, exchange, arrays);
         return WEFT_OK;
     }
     group->stack.depth = 0;

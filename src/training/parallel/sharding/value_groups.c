@@ -13,6 +13,12 @@ struct value_group {
     size_t slice_offset;     /* of it in arrays of all slices of this rank */
     size_t *counts, *firsts; /* of each rank's slice */
     weft_request *share;
+
+    /* ZeRO-3 with activations: the elements of the group's parts, one after the other. */
+    const struct value_part *parts;
+    uint32_t part_count;
+    size_t packed_offset;                  /* of them among those of all groups */
+    size_t *packed_counts, *packed_firsts; /* of those in each rank's slice */
 };
 
 struct value_groups {
@@ -20,19 +26,23 @@ struct value_groups {
     weft_comm *comm;
     uint32_t rank, ranks;
     struct value_group *groups;
-    size_t *numbers;                       /* the lists of all groups */
-    float *values;                         /* the flat array; ZeRO-3: all slices */
-    uint16_t *activations;                 /* of the flat array; NULL: none, or ZeRO-3 */
+    size_t *numbers; /* the lists of all groups */
+    float *values;   /* the flat array; ZeRO-3: all slices */
+    size_t value_count;
+    uint16_t *activations;                 /* of `values`; NULL: none */
     float *first_moments, *second_moments; /* of all slices */
     float *gathered;                       /* ZeRO-3: the buffers */
     uint16_t *gathered_activations;
-    weft_request **gathers; /* of each group */
+    struct value_part *parts;
+    float *packed;                          /* for each buffer, the parts of all groups */
+    size_t packed_elements;                 /* of one */
+    weft_request **gathers, **part_gathers; /* of each group and buffer */
 };
 
 /* ---- sizes ---- */
 
 struct value_sizes {
-    size_t values, activations, moments, gathered, gathered_activations; /* elements */
+    size_t values, activations, moments, gathered, gathered_activations, packed; /* elements */
 };
 
 static struct value_sizes value_sizes_of(const struct value_groups_config *config, uint32_t rank, uint32_t ranks)
@@ -44,8 +54,10 @@ static struct value_sizes value_sizes_of(const struct value_groups_config *confi
     sizes.values = gathers ? sizes.moments : config->elements;
     sizes.moments = config->no_moments ? 0 : sizes.moments;
     sizes.gathered = gathers ? config->buffers * config->buffer_elements : 0;
-    sizes.activations = config->activations && !gathers ? config->elements : 0;
+    sizes.activations = config->activations ? sizes.values : 0;
     sizes.gathered_activations = config->activations ? sizes.gathered : 0;
+    for (uint32_t i = 0; config->activations && gathers && i < config->part_count; i++)
+        sizes.packed += config->buffers * config->parts[i].count;
     return sizes;
 }
 
@@ -56,28 +68,39 @@ struct value_memory value_groups_memory(const struct value_groups_config *config
         .weights = sizes.values * sizeof(float),
         .moments = sizes.moments * (config->second_moments ? 2 : 1) * sizeof(float),
         .copy = sizes.activations * sizeof(uint16_t),
-        .gathered = sizes.gathered * sizeof(float) + sizes.gathered_activations * sizeof(uint16_t),
+        .gathered = (sizes.gathered + sizes.packed) * sizeof(float) + sizes.gathered_activations * sizeof(uint16_t),
     };
 }
 
 /* ---- opening ---- */
+
+/* The elements of a part that lie in a slice. */
+static struct group_slice part_in_slice(const struct value_part *part, size_t first, size_t count)
+{
+    const size_t part_end = part->first + part->count, slice_end = first + count,
+                 begin = part->first > first ? part->first : first, end = part_end < slice_end ? part_end : slice_end;
+    return begin < end ? (struct group_slice){.first = begin, .count = end - begin} : (struct group_slice){0};
+}
 
 static weft_status list_slices(struct value_groups *groups, struct error *error)
 {
     const struct value_groups_config *config = &groups->config;
     const size_t count = config->group_count, ranks = groups->ranks;
     groups->groups = calloc(count + 1, sizeof *groups->groups);
-    groups->numbers = calloc(2 * count * ranks + 1, sizeof *groups->numbers);
+    groups->numbers = calloc(4 * count * ranks + 1, sizeof *groups->numbers);
     groups->gathers = calloc(count * config->buffers + 1, sizeof *groups->gathers);
-    if (!groups->groups || !groups->numbers || !groups->gathers)
+    groups->part_gathers = calloc(count * config->buffers + 1, sizeof *groups->part_gathers);
+    if (!groups->groups || !groups->numbers || !groups->gathers || !groups->part_gathers)
         return error_memory(error, count * ranks * sizeof *groups->numbers, "groups of weights");
     size_t offset = 0;
     for (uint32_t g = 0; g < count; g++) {
         struct value_group *group = &groups->groups[g];
         *group = (struct value_group){.range = config->ranges[g],
                                       .slice_offset = offset,
-                                      .counts = groups->numbers + 2 * g * ranks,
-                                      .firsts = groups->numbers + (2 * g + 1) * ranks};
+                                      .counts = groups->numbers + 4 * g * ranks,
+                                      .firsts = groups->numbers + (4 * g + 1) * ranks,
+                                      .packed_counts = groups->numbers + (4 * g + 2) * ranks,
+                                      .packed_firsts = groups->numbers + (4 * g + 3) * ranks};
         for (uint32_t r = 0; r < ranks; r++) {
             const struct group_slice slice = group_slice_of(&group->range, r, groups->ranks);
             group->counts[r] = slice.count;
@@ -88,6 +111,33 @@ static weft_status list_slices(struct value_groups *groups, struct error *error)
                                     : (struct group_slice){.count = group->range.count};
         offset += group->slice.count;
     }
+    return WEFT_OK;
+}
+
+/* Where the parts of groups lie in the packed arrays; a slice may have some of a part. */
+static weft_status list_parts(struct value_groups *groups, struct error *error)
+{
+    const struct value_groups_config *config = &groups->config;
+    if (!config->activations || config->zero < 3)
+        return WEFT_OK;
+    groups->parts = calloc((size_t)config->part_count + 1, sizeof *groups->parts);
+    if (!groups->parts)
+        return error_memory(error, config->part_count * sizeof *groups->parts, "parts of weights");
+    for (uint32_t i = 0; i < config->part_count; i++) {
+        struct value_group *group = &groups->groups[config->parts[i].group];
+        groups->parts[i] = config->parts[i];
+        if (!group->part_count++) {
+            group->parts = &groups->parts[i];
+            group->packed_offset = groups->packed_elements;
+        }
+        groups->packed_elements += config->parts[i].count;
+        for (uint32_t r = 0; r < groups->ranks; r++)
+            group->packed_counts[r] += part_in_slice(&groups->parts[i], group->firsts[r], group->counts[r]).count;
+    }
+    for (uint32_t g = 0; g < config->group_count; g++)
+        for (uint32_t r = 1; r < groups->ranks; r++)
+            groups->groups[g].packed_firsts[r] =
+                groups->groups[g].packed_firsts[r - 1] + groups->groups[g].packed_counts[r - 1];
     return WEFT_OK;
 }
 
@@ -124,14 +174,23 @@ weft_status value_groups_open(const struct value_groups_config *config, struct v
                                     .ranks = (uint32_t)weft_comm_size(comm)};
     const struct value_sizes sizes = value_sizes_of(config, groups->rank, groups->ranks);
     status = list_slices(groups, error);
+    if (status == WEFT_OK)
+        status = list_parts(groups, error);
     groups->config.ranges = NULL; /* the caller's */
+    groups->config.parts = NULL;
+    groups->value_count = sizes.values;
     groups->values = shared_array_new(config->context, sizes.values, sizeof(float), &status, error);
     groups->gathered = shared_array_new(config->context, sizes.gathered, sizeof(float), &status, error);
-    groups->activations = own_array(groups, sizes.activations, sizeof(uint16_t), &status, error);
+    groups->packed = shared_array_new(config->context, sizes.packed, sizeof(float), &status, error);
+    groups->gathered_activations =
+        shared_array_new(config->context, sizes.gathered_activations, sizeof(uint16_t), &status, error);
+    if (config->zero == 3) /* they move */
+        groups->activations = shared_array_new(config->context, sizes.activations, sizeof(uint16_t), &status, error);
+    else
+        groups->activations = own_array(groups, sizes.activations, sizeof(uint16_t), &status, error);
     groups->first_moments = own_array(groups, sizes.moments, sizeof(float), &status, error);
     if (config->second_moments)
         groups->second_moments = own_array(groups, sizes.moments, sizeof(float), &status, error);
-    groups->gathered_activations = own_array(groups, sizes.gathered_activations, sizeof(uint16_t), &status, error);
     if (status == WEFT_OK)
         *result = groups;
     else
@@ -145,6 +204,8 @@ static void end_moves(struct value_groups *groups)
     const size_t gathers = (size_t)groups->config.group_count * groups->config.buffers;
     for (size_t i = 0; groups->gathers && i < gathers; i++)
         weft_wait(&groups->gathers[i]);
+    for (size_t i = 0; groups->part_gathers && i < gathers; i++)
+        weft_wait(&groups->part_gathers[i]);
     for (uint32_t g = 0; groups->groups && g < groups->config.group_count; g++)
         weft_wait(&groups->groups[g].share);
 }
@@ -155,15 +216,21 @@ void value_groups_close(struct value_groups *groups)
         return;
     end_moves(groups);
     struct device *device = groups->config.device;
-    void *const own[] = {groups->activations, groups->first_moments, groups->second_moments,
-                         groups->gathered_activations};
+    void *const shared[] = {groups->values, groups->gathered, groups->gathered_activations, groups->packed};
+    void *const own[] = {groups->first_moments, groups->second_moments};
+    for (size_t i = 0; i < ARRAY_SIZE(shared); i++)
+        weft_free(groups->config.context, shared[i]);
     for (size_t i = 0; i < ARRAY_SIZE(own); i++)
         device->release(device, own[i]);
-    weft_free(groups->config.context, groups->values);
-    weft_free(groups->config.context, groups->gathered);
+    if (groups->config.zero == 3)
+        weft_free(groups->config.context, groups->activations);
+    else
+        device->release(device, groups->activations);
     free(groups->groups);
     free(groups->numbers);
+    free(groups->parts);
     free((void *)groups->gathers);
+    free((void *)groups->part_gathers);
     weft_comm_free(groups->comm);
     free(groups);
 }
@@ -200,63 +267,115 @@ void *value_groups_activations(struct value_groups *groups, uint32_t group, uint
 struct value_slice value_groups_slice(struct value_groups *groups, uint32_t number)
 {
     const struct value_group *group = &groups->groups[number];
-    const size_t flat = group->range.offset + group->slice.first;
+    const size_t at = keeps_slices(groups) ? group->slice_offset : group->range.offset + group->slice.first;
     return (struct value_slice){
         .first = group->slice.first,
         .count = group->slice.count,
-        .values = groups->values + (keeps_slices(groups) ? group->slice_offset : flat),
+        .values = groups->values + at,
         .first_moments = groups->first_moments ? groups->first_moments + group->slice_offset : NULL,
         .second_moments = groups->second_moments ? groups->second_moments + group->slice_offset : NULL,
-        .activations = groups->activations ? groups->activations + flat : NULL,
+        .activations = groups->activations ? groups->activations + at : NULL,
     };
 }
 
 void value_groups_store(struct value_groups *groups, uint32_t number, const float *whole)
 {
     const struct group_range *range = &groups->groups[number].range;
+    const struct value_slice own = value_groups_slice(groups, number);
+    const bool slices = keeps_slices(groups);
+    const size_t first = slices ? own.first : 0, count = slices ? own.count : range->count,
+                 at = slices ? groups->groups[number].slice_offset : range->offset;
     struct device *device = groups->config.device;
-    if (keeps_slices(groups)) {
-        const struct value_slice slice = value_groups_slice(groups, number);
-        device->copy(device, slice.values, whole + slice.first, slice.count * sizeof *whole);
-        return;
-    }
-    device->copy(device, groups->values + range->offset, whole, range->count * sizeof *whole);
+    device->copy(device, groups->values + at, whole + first, count * sizeof *whole);
     if (groups->activations)
-        device->to_activations(device, range->count, whole, groups->activations + range->offset);
+        device->to_activations(device, count, whole + first, groups->activations + at);
 }
 
 void value_groups_changed(struct value_groups *groups)
 {
     struct device *device = groups->config.device;
     if (groups->activations)
-        device->to_activations(device, groups->config.elements, groups->values, groups->activations);
+        device->to_activations(device, groups->value_count, groups->values, groups->activations);
 }
 
 /* ---- ZeRO-3 ---- */
 
-weft_status value_groups_gather_start(struct value_groups *groups, uint32_t number, uint32_t buffer, size_t offset,
-                                      struct error *error)
+static size_t gather_index(const struct value_groups *groups, uint32_t number, uint32_t buffer)
+{
+    return number * (size_t)groups->config.buffers + buffer;
+}
+
+static bool moves_activations(const struct value_groups *groups, bool as_activations)
+{
+    return as_activations && groups->config.activations;
+}
+
+static float *packed_parts(const struct value_groups *groups, const struct value_group *group, uint32_t buffer)
+{
+    return groups->packed + buffer * groups->packed_elements + group->packed_offset;
+}
+
+/* The parts of a group, as they are: its slices' elements are packed, and move together. */
+static weft_status start_parts(struct value_groups *groups, uint32_t number, uint32_t buffer, struct error *error)
 {
     const struct value_group *group = &groups->groups[number];
+    const struct value_slice slice = value_groups_slice(groups, number);
+    float *packed = packed_parts(groups, group, buffer), *own = packed + group->packed_firsts[groups->rank], *to = own;
+    if (!group->part_count)
+        return WEFT_OK;
+    for (uint32_t i = 0; i < group->part_count; i++) {
+        const struct group_slice part = part_in_slice(&group->parts[i], slice.first, slice.count);
+        if (part.count)
+            memcpy(to, slice.values + (part.first - slice.first), part.count * sizeof *to);
+        to += part.count;
+    }
     return library_error(groups->config.context,
-                         weft_allgatherv_start(value_groups_slice(groups, number).values,
-                                               value_groups_values(groups, number, buffer, offset), group->counts,
-                                               group->firsts, WEFT_F32, groups->comm,
-                                               &groups->gathers[number * groups->config.buffers + buffer]),
+                         weft_allgatherv_start(own, packed, group->packed_counts, group->packed_firsts, WEFT_F32,
+                                               groups->comm,
+                                               &groups->part_gathers[gather_index(groups, number, buffer)]),
                          error);
 }
 
-weft_status value_groups_gather_finish(struct value_groups *groups, uint32_t number, uint32_t buffer, size_t offset,
-                                       struct error *error)
+static weft_status finish_parts(struct value_groups *groups, uint32_t number, uint32_t buffer, float *whole,
+                                struct error *error)
 {
-    struct device *device = groups->config.device;
-    weft_status status = waiting_for(groups->config.context, &groups->gathers[number * groups->config.buffers + buffer],
-                                     groups->config.waited, error);
-    if (status == WEFT_OK && groups->config.activations)
-        device->to_activations(device, groups->groups[number].range.count,
-                               value_groups_values(groups, number, buffer, offset),
-                               value_groups_activations(groups, number, buffer, offset));
+    const struct value_group *group = &groups->groups[number];
+    const float *from = packed_parts(groups, group, buffer);
+    const weft_status status =
+        waiting_for(groups->config.context, &groups->part_gathers[gather_index(groups, number, buffer)],
+                    groups->config.waited, error);
+    for (uint32_t i = 0; status == WEFT_OK && i < group->part_count; i++) {
+        memcpy(whole + group->parts[i].first, from, group->parts[i].count * sizeof *from);
+        from += group->parts[i].count;
+    }
     return status;
+}
+
+weft_status value_groups_gather_start(struct value_groups *groups, uint32_t number, uint32_t buffer, size_t offset,
+                                      bool as_activations, struct error *error)
+{
+    const struct value_group *group = &groups->groups[number];
+    const struct value_slice slice = value_groups_slice(groups, number);
+    const bool moved = moves_activations(groups, as_activations); /* any type of 2 bytes will do */
+    const weft_status status =
+        library_error(groups->config.context,
+                      weft_allgatherv_start(moved ? slice.activations : (void *)slice.values,
+                                            moved ? value_groups_activations(groups, number, buffer, offset)
+                                                  : (void *)value_groups_values(groups, number, buffer, offset),
+                                            group->counts, group->firsts, moved ? WEFT_BF16 : WEFT_F32, groups->comm,
+                                            &groups->gathers[gather_index(groups, number, buffer)]),
+                      error);
+    return status == WEFT_OK && moved ? start_parts(groups, number, buffer, error) : status;
+}
+
+weft_status value_groups_gather_finish(struct value_groups *groups, uint32_t number, uint32_t buffer, size_t offset,
+                                       bool as_activations, struct error *error)
+{
+    const weft_status status = waiting_for(
+        groups->config.context, &groups->gathers[gather_index(groups, number, buffer)], groups->config.waited, error);
+    return status == WEFT_OK && moves_activations(groups, as_activations)
+               ? finish_parts(groups, number, buffer, value_groups_values(groups, number, buffer, offset), error)
+               : status;
 }
 
 weft_status value_groups_gather(struct value_groups *groups, uint32_t number, float *whole, struct error *error)

@@ -7,7 +7,8 @@
  *     ZeRO-3      weights and moments of its slices; a group's weights are gathered into a buffer for as long as they
  *                 are used
  *
- * With `activations` there is a copy of the weights as activations for matrix products, wherever whole groups are.
+ * With `activations` there is a copy of the weights as activations for matrix products, wherever they are; under ZeRO-3
+ * that is what moves, with those few values that passes read as they are.
  *
  * Not thread-safe. Gathers and shares start in the order of calls, which is the same on all ranks of the data axis.
  */
@@ -17,15 +18,23 @@
 #include "base/error.h"
 #include "training/parallel/sharding/slices.h"
 
+/** A part of a group that passes read as it is, not as activations: gains, biases. */
+struct value_part {
+    uint32_t group;
+    size_t first, count; /**< elements of the group */
+};
+
 struct value_groups_config {
     weft_context *context;
     weft_comm *comm;                  /**< of the data axis */
     struct device *device;            /**< of f32; its activations are those of the copies */
     const struct group_range *ranges; /**< of the groups; copied */
     uint32_t group_count;
-    size_t elements;        /**< of the flat array */
-    uint32_t zero;          /**< 0 to 3; 0 where there is one rank */
-    bool activations;       /**< keep copies as activations, bf16 or f16 */
+    size_t elements;                /**< of the flat array */
+    uint32_t zero;                  /**< 0 to 3; 0 where there is one rank */
+    bool activations;               /**< keep copies as activations, bf16 or f16 */
+    const struct value_part *parts; /**< ZeRO-3 with activations: in ascending order; copied */
+    uint32_t part_count;
     bool second_moments;    /**< the optimizer has them */
     bool no_moments;        /**< there is no optimizer: keep values alone */
     uint32_t buffers;       /**< ZeRO-3: for gathered weights */
@@ -45,7 +54,7 @@ struct value_memory {
     size_t weights;  /**< the flat array, or the slices */
     size_t moments;  /**< of the optimizer */
     size_t copy;     /**< of the weights, as activations */
-    size_t gathered; /**< ZeRO-3: buffers for whole groups, and for those in bf16 */
+    size_t gathered; /**< ZeRO-3: buffers for whole groups, for those as activations, and for parts */
 };
 
 /** What rank `rank` of `ranks` allocates; context, communicator and device of `config` are not used. */
@@ -65,22 +74,28 @@ struct value_slice {
     float *values;         /**< of its first element, as are the others */
     float *first_moments;  /**< NULL: there are none */
     float *second_moments; /**< NULL: the optimizer has none */
-    void *activations;     /**< NULL: none are kept with slices */
+    void *activations;     /**< NULL: none are kept */
 };
 struct value_slice value_groups_slice(struct value_groups *groups, uint32_t group);
 
 /** Set the values of a group from all of them, on this rank. */
 void value_groups_store(struct value_groups *groups, uint32_t group, const float *whole);
 
-/** Values of the flat array were set by other means: make the copies as activations again. ZeRO-0 to 2. */
+/** Values were set by other means: make the copies as activations again. */
 void value_groups_changed(struct value_groups *groups);
 
-/** ZeRO-3: gather a group into a buffer, whose earlier contents are lost from the start on. After the end, it holds
- * the whole group until the next one is gathered there. Slices must not change between start and finish. */
+/**
+ * ZeRO-3: gather a group into a buffer, whose earlier contents are lost from the start on. After the end, it holds the
+ * whole group until the next one is gathered there. Slices must not change between start and finish.
+ *
+ * `as_activations`, where they are another type: value_groups_activations() has the whole group and
+ * value_groups_values() its parts (value_groups_config.parts). Otherwise value_groups_values() has all of it, and there
+ * are no activations. The same between start and finish.
+ */
 weft_status value_groups_gather_start(struct value_groups *groups, uint32_t group, uint32_t buffer, size_t offset,
-                                      struct error *error);
+                                      bool as_activations, struct error *error);
 weft_status value_groups_gather_finish(struct value_groups *groups, uint32_t group, uint32_t buffer, size_t offset,
-                                       struct error *error);
+                                       bool as_activations, struct error *error);
 
 /** The same at once, into an array of the caller's for the whole group, which is not cast. */
 weft_status value_groups_gather(struct value_groups *groups, uint32_t group, float *whole, struct error *error);

@@ -38,13 +38,15 @@ struct executor_rows executor_rows_of(const struct executor *executor);
 
 /** The groups of weights and of gradients on this rank, with communicators only where the executor has them. */
 struct executor_groups {
-    struct group_range *ranges; /**< of the groups, and of the second part of a tied table's gradient; to be freed */
+    struct group_range *ranges; /**< of the groups, and of the second part of a tied table's gradient */
+    struct value_part *parts;
     struct value_groups_config values;
     struct gradient_groups_config gradients;
 };
 
-/** Errors: MEMORY. */
+/** executor_groups_free() frees the lists. Errors: MEMORY. */
 weft_status executor_groups_of(const struct executor *executor, struct executor_groups *groups, struct error *error);
+void executor_groups_free(struct executor_groups *groups);
 
 /** The sparse part of a tied table's gradient; false: this rank has none. */
 bool executor_sparse_table_of(const struct executor *executor, struct sparse_gradient_config *table);

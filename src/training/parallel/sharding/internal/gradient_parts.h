@@ -23,6 +23,7 @@ struct gradient_exchange {
     char *send;      /**< as it moves; NULL: from the place */
     char *receive;   /**< as it moves */
     float *received; /**< as f32; the same memory where it moves so */
+    float *place;    /**< the gradient; NULL: none in this round */
     size_t *counts;  /**< four lists, of each rank: sent, from where, received, to where */
 };
 
@@ -50,7 +51,7 @@ struct gradient_groups {
     uint32_t partial_count;
     size_t partial_elements; /**< of one: the flat array, or the slices of all groups */
     uint32_t own_roots;      /**< that this rank sends: 1 under ZeRO-2 and 3 */
-    uint32_t all_roots;      /**< that an owner receives */
+    uint32_t all_roots;      /**< that an owner receives; under ZeRO-2 and 3 from the others */
 
     struct gradient_exchange exchanges[GRADIENT_EXCHANGES];
     uint32_t next_exchange;
@@ -75,9 +76,10 @@ void gradient_sums_round(struct gradient_groups *groups, float *array, size_t co
 /** Partial sum `number` of a group. */
 float *gradient_partial(struct gradient_groups *groups, const struct gradient_group *group, uint32_t number);
 
-/** Add an array with the gradient of one more micro-batch to the partial sums: `count` elements. */
-void gradient_partials_push(struct gradient_groups *groups, struct gradient_group *group, const float *array,
-                            size_t count, uint32_t micro_batch);
+/** Add the gradients of `number` more micro-batches from `micro_batch` on to the partial sums: `count` elements each.
+ * Two must be siblings in the tree. */
+void gradient_partials_push(struct gradient_groups *groups, struct gradient_group *group, const float *const *arrays,
+                            uint32_t number, size_t count, uint32_t micro_batch);
 
 /** Add up what is left, from right to left, into the first partial sum. */
 void gradient_partials_fold(struct gradient_groups *groups, struct gradient_group *group, size_t count);
