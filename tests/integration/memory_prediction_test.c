@@ -195,6 +195,29 @@ static void what_pipelines_take_was_predicted(void **state)
     expect_prediction("data and a pipeline on two nodes, ZeRO-3", "gpt-small", config, 4, 2);
 }
 
+static void what_a_tensor_axis_takes_was_predicted(void **state)
+{
+    if (SANITIZED)
+        skip();
+    struct train_config config = common;
+    config.steps = 1;
+    config.micro_batch = 4;
+    config.batch = 16;
+    config.mesh = "tensor=2";
+    expect_prediction("a tensor axis", "gpt-base", config, 2, 0);
+    config.sequence_parallel = true;
+    expect_prediction("a tensor axis, rows divided", "llama-small", config, 2, 0);
+    config.activations = WEFT_BF16;
+    expect_prediction("a tensor axis in bf16, rows divided", "gpt-base", config, 2, 0);
+    config.mesh = "data=2,tensor=2";
+    config.zero = 3;
+    expect_prediction("data and a tensor axis, ZeRO-3 in bf16", "gpt-base", config, 4, 0);
+    config.mesh = "pipeline=2,tensor=2";
+    config.zero = 0;
+    config.activations = WEFT_F32;
+    expect_prediction("a pipeline and a tensor axis on two nodes", "gpt-base", config, 4, 2);
+}
+
 /* ---- too little ---- */
 
 /* A run of two ranks on one machine. */
@@ -327,6 +350,7 @@ int main(void)
         cmocka_unit_test(a_run_without_memory_does_not_begin),
         cmocka_unit_test(too_little_memory_is_told_before_any_is_taken),
         cmocka_unit_test(a_mesh_that_fits_is_named),
+        cmocka_unit_test(what_a_tensor_axis_takes_was_predicted),
         cmocka_unit_test(what_is_taken_was_predicted),
         cmocka_unit_test(what_ranks_take_was_predicted),
         cmocka_unit_test(what_pipelines_take_was_predicted),

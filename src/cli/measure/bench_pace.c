@@ -4,6 +4,9 @@
 #include "base/clock.h"
 #include "base/library_error.h"
 #include "cli/measure/bench_timing.h"
+#include "training/model/tensor_group.h"
+#include "training/parallel/execute/costs.h"
+#include "training/train/loop/parallel_choice.h"
 #include "training/train/loop/trainer.h"
 
 #include <errno.h>
@@ -103,6 +106,7 @@ static weft_status take_steps(struct bench_pace *pace, const struct train_config
     struct trainer *trainer;
     bool speaks;
     steps.mesh = steps.placement = NULL;
+    steps.sequence_parallel = false;
     steps.schedule = STEP_1F1B;
     steps.stages = steps.zero = 0;
     steps.batch = steps.micro_batch;
@@ -117,6 +121,63 @@ static weft_status take_steps(struct bench_pace *pace, const struct train_config
     trainer_close(trainer);
     for (size_t pass = 0; status == WEFT_OK && pass < pace->units * PACE_KINDS; pass++)
         pace->seconds[pass] = bench_median(pace->seconds + pass * PACE_STEPS, PACE_STEPS);
+    return status;
+}
+
+/* ---- a tensor axis ---- */
+
+static void sum_nothing(void *context, weft_type type, size_t count, void *array)
+{
+}
+
+static void gather_nothing(void *context, size_t bytes, void *array)
+{
+}
+
+/* A layer of one rank of a tensor axis takes the share of a whole one's time that the two take by themselves. The
+ * collectives within it are the executor's. */
+static weft_status divide_seconds(struct bench_pace *pace, const struct train_config *config,
+                                  const struct parallel_choice *choice, struct model_description *description,
+                                  struct device *device, double *costs, struct error *error)
+{
+    const uint32_t ranks = choice->mesh.extent[MESH_TENSOR];
+    const struct tensor_group alone = {.ranks = ranks,
+                                       .divides_rows = config->sequence_parallel,
+                                       .sum = sum_nothing,
+                                       .sum_part = sum_nothing,
+                                       .gather = gather_nothing};
+    struct model_options options = parallel_choice_executor(config, choice).model;
+    weft_status status = costs_measure(description, device, &options, costs, error);
+    if (status == WEFT_OK)
+        status = model_divide(description, ranks, 0, error);
+    options.tensor = &alone;
+    if (status == WEFT_OK)
+        status = costs_measure(description, device, &options, costs + pace->units, error);
+    for (size_t unit = 0; status == WEFT_OK && unit < pace->units; unit++)
+        for (size_t kind = 0; kind < PACE_KINDS; kind++)
+            pace->seconds[unit * PACE_KINDS + kind] *= costs[pace->units + unit] / costs[unit];
+    return status;
+}
+
+static weft_status divide_passes(struct bench_pace *pace, const struct train_config *config, struct error *error)
+{
+    struct model_description *description = NULL;
+    struct parallel_choice choice;
+    struct device *device = NULL;
+    double *costs = calloc(2 * pace->units, sizeof *costs);
+    weft_status status = costs ? model_describe(&config->shape, &description, error)
+                               : error_memory(error, 2 * pace->units * sizeof *costs, "the costs of layers");
+    if (status == WEFT_OK)
+        status = parallel_choice_of(config, description, (uint32_t)weft_comm_size(pace->world), &choice, error);
+    if (status == WEFT_OK && choice.mesh.extent[MESH_TENSOR] > 1)
+        status = device_open(device_cpu_name(config->activations), (int)config->threads, &device, error);
+    if (device) {
+        if (status == WEFT_OK)
+            status = divide_seconds(pace, config, &choice, description, device, costs, error);
+        device->close(device);
+    }
+    model_description_free(description);
+    free(costs);
     return status;
 }
 
@@ -154,6 +215,8 @@ static weft_status measure_alone(struct bench_pace *pace, const struct train_con
         return status;
     if (rank == 0) {
         status = take_steps(pace, config, context, alone, error);
+        if (status == WEFT_OK)
+            status = divide_passes(pace, config, error);
         say_more(world, 0);
     } else {
         status = library_error(context, wait_for_steps(world), error);

@@ -2,12 +2,15 @@
 /* `weft bench train`: how long whole training steps take on a mesh of ranks, and why. */
 #include "cli/measure/bench_train.h"
 
+#include "base/file/file.h"
 #include "base/format/json_put.h"
 #include "cli/measure/bench_pace.h"
 #include "cli/measure/bench_steps.h"
 #include "cli/train/training.h"
+#include "observe/proc/kernel_tables.h"
 #include "training/train/loop/trainer.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <sys/resource.h>
 
@@ -121,18 +124,29 @@ static weft_status gather_figures(weft_context *context, struct figures *figures
     return command_check(context, status, error);
 }
 
+/* The most memory that this process has had. Of what ranks share, the kernel counts pages of others that it has read in full,
+ * and in PSS each rank's share. */
+static uint64_t peak_memory(void)
+{
+    char status[4096], shares[4096];
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    file_read_small(AT_FDCWD, "/proc/self/status", status, sizeof status);
+    file_read_small(AT_FDCWD, "/proc/self/smaps_rollup", shares, sizeof shares);
+    const uint64_t all = kernel_number_of(status, "RssShmem", 0), own = kernel_number_of(shares, "Pss_Shmem", all);
+    return ((uint64_t)usage.ru_maxrss - (all > own ? all - own : 0)) * 1024;
+}
+
 static weft_status bench_train_report(struct trainer *trainer, const struct train_config *config, weft_context *context,
                                       double peak, FILE *output, struct error *error)
 {
     struct bench_train *bench = config->observer;
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
     struct figures figures = {.ranks = weft_comm_size(weft_world(context)),
                               .shape = executor_shape(trainer_executor(trainer)),
                               .micro_batch = config->micro_batch,
                               .kernels = trainer_device(trainer)->kernels,
                               .peak_flops = peak,
-                              .peak_memory_bytes = (uint64_t)usage.ru_maxrss * 1024,
+                              .peak_memory_bytes = peak_memory(),
                               .predicted_memory_bytes = trainer_predicted_memory(trainer)};
     weft_status status = mesh_parse(config->mesh, (uint32_t)figures.ranks, &figures.mesh, error);
     if (status == WEFT_OK)

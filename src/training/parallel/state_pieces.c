@@ -156,6 +156,9 @@ static weft_status cut_tensors(struct state_layout *layout, const struct state_r
     if (status == WEFT_OK && to < count)
         return error_set(error, WEFT_ERROR_ARGUMENT, "rank %u holds elements of parameter %u, but there are %u",
                          records[to].rank, records[to].parameter, parameters);
+    struct state_cell *fitting =
+        status == WEFT_OK ? realloc(layout->cells, (layout->cell_count + 1) * sizeof *fitting) : NULL;
+    layout->cells = fitting ? fitting : layout->cells;
     return status;
 }
 

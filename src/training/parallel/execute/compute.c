@@ -79,12 +79,14 @@ static bool begin_pass(struct executor *executor, const struct executor_task *ta
 }
 
 /* Whether something stands in for the pass. */
-static bool stand_in(const struct executor *executor, const struct step_operation *operation)
+static bool stand_in(struct executor *executor, const struct step_operation *operation)
 {
     const struct executor_pace *pace = executor->config.pace;
-    if (pace)
-        pace->pass(pace->context, operation->kind, operation->unit);
-    return pace;
+    if (!pace || !executor_knows_moves(executor, operation->kind, operation->unit))
+        return false;
+    pace->pass(pace->context, operation->kind, operation->unit);
+    executor_repeat_moves(executor, operation->kind, operation->unit);
+    return true;
 }
 
 /* Begin a micro-batch on a stage. Only the ends of the network need its tokens; all need its number, for dropout. */
@@ -111,8 +113,10 @@ weft_status executor_forward(struct executor *executor, struct executor_task *ta
     if (!begin_pass(executor, task, operation))
         return WEFT_OK;
     weft_status status = is_first_unit(list, operation) ? load(executor, task, operation, error) : WEFT_OK;
-    if (status != WEFT_OK || stand_in(executor, operation))
+    if (status != WEFT_OK)
         return status;
+    if (stand_in(executor, operation))
+        return executor_finish_pass(executor, error);
     struct layer_call call = call_of(executor, list, operation, STEP_NONE);
     if (operation->buffer != STEP_NONE)
         call.y = executor->moving_outputs + operation->buffer * executor->moving_bytes;
@@ -132,8 +136,10 @@ weft_status executor_backward_input(struct executor *executor, struct executor_t
                                     uint32_t number, struct error *error)
 {
     const struct step_operation *operation = compute_operation(list, number);
-    if (!begin_pass(executor, task, operation) || stand_in(executor, operation))
+    if (!begin_pass(executor, task, operation))
         return WEFT_OK;
+    if (stand_in(executor, operation))
+        return executor_finish_pass(executor, error);
     const struct layer_call call = call_of(executor, list, operation, STEP_NONE);
     model_layer_backward_input(executor->model, &call,
                                executor->moving_gradients + operation->buffer * executor->gradient_stride);

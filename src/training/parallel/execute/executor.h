@@ -36,7 +36,8 @@
 
 /**
  * Stands in for the passes of layers, to time schedules on more ranks than there are processors: it takes their time and
- * computes nothing. All else is real: messages, sums, the optimizer. Losses are 0, and weights are of no use afterwards.
+ * computes nothing. All else is real: messages, sums, the optimizer, and the collectives within layers of a tensor axis. For these
+ * the first pass of each layer is computed. Losses are 0, and weights are of no use afterwards.
  */
 struct executor_pace {
     /** A pass of a unit. Passes of one rank come one after the other. */

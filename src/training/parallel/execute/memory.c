@@ -5,6 +5,23 @@
 
 #include <stdlib.h>
 
+/* The layout of the state's pieces: a column of a matrix is a piece in each row. */
+static size_t pieces_of(const struct executor *executor)
+{
+    const struct model_description *description = executor->description;
+    const size_t arrays = optimizer_has_second_moments(executor->config.optimizer.kind) ? 3 : 2,
+                 holders = executor->config.zero ? 1 : executor->data;
+    size_t all = 0, own = 0;
+    if (executor->tensor == 1)
+        return 0;
+    for (size_t i = 0; i < description->parameter_count; i++) {
+        const size_t ranges = model_range_count(description, i);
+        all += ranges * executor->tensor;
+        own += description->parameters[i].absent ? 0 : ranges;
+    }
+    return all * arrays * (sizeof(struct state_cell) + holders * sizeof(uint32_t)) + own * sizeof(struct state_piece);
+}
+
 static weft_status count_memory(const struct executor *executor, struct executor_memory *memory, struct error *error)
 {
     const struct device *device = executor->config.device;
@@ -29,6 +46,7 @@ static weft_status count_memory(const struct executor *executor, struct executor
         .table_rows = executor_sparse_table_of(executor, &table) ? sparse_gradient_memory(&table) : 0,
         .copy = values.copy,
         .activations = model_memory(executor->description, device->type, device->activations, &options),
+        .pieces = pieces_of(executor),
         .rows = (rows.inputs + rows.outputs + rows.gradients) * rows.bytes,
     };
     return WEFT_OK;
@@ -55,5 +73,5 @@ weft_status executor_memory_of(const struct executor_config *config, const uint3
 uint64_t executor_memory_total(const struct executor_memory *memory)
 {
     return memory->weights + memory->gathered + memory->gradients + memory->optimizer + memory->partial_sums +
-           memory->exchanges + memory->table_rows + memory->copy + memory->activations + memory->rows;
+           memory->exchanges + memory->table_rows + memory->copy + memory->activations + memory->pieces + memory->rows;
 }

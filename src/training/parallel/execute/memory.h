@@ -33,6 +33,8 @@
  *     table rows     of a sparse part of a tied table's gradient: a number and a row for each token of a global batch
  *     copy           activations in bf16 or f16: 2 E; ZeRO-3: 2 S
  *     activations    model_memory() of this rank's layers, with the schedule's slots
+ *     pieces         on a tensor axis, the layout of state_pieces.h: a cell for each range of a divided tensor on each of
+ *                    its ranks, for weights and each of the moments; and this rank's list
  *     rows           rows between two layers: the schedule's inputs, and two outputs and two gradients, or without a
  *                    pipeline one gradient
  */
@@ -46,6 +48,7 @@ struct executor_memory {
     uint64_t table_rows;
     uint64_t copy;
     uint64_t activations;
+    uint64_t pieces;
     uint64_t rows;
 };
 

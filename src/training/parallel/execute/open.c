@@ -220,6 +220,7 @@ void executor_close(struct executor *executor)
             weft_comm_free(comms[i]);
     mesh_comms_close(&executor->comms);
     executor->config.device->release(executor->config.device, executor->memory);
+    executor_free_moves(executor);
     executor_layout_free(executor);
     free(executor->sums);
     free(executor->block);

@@ -3,7 +3,10 @@
  * The tensor axis: the collectives within layers. Sums are in the canonical order of the axis's coordinates on any
  * placement. A failure is kept until the pass is over, as layers cannot return it; later collectives do nothing.
  */
+#include "base/array.h"
 #include "training/parallel/execute/internal/executor_parts.h"
+
+#include <stdlib.h>
 
 /* Wait for the kernels that write the array; false after a failure. */
 static bool tensor_ready(struct executor *executor)
@@ -20,9 +23,19 @@ static void tensor_note(struct executor *executor, uint64_t begin, weft_status s
     waiting_add(&executor->wait_seconds, begin);
 }
 
+/* Note a collective of the pass under way, if it is recorded. */
+static void note_move(struct executor *executor, struct pass_move move)
+{
+    struct pass_moves *recorded = executor->recorded;
+    if (recorded && ARRAY_RESERVE(recorded->moves, recorded->room, recorded->count + 1, "the collectives of a pass",
+                                  &executor->tensor_failure) == WEFT_OK)
+        recorded->moves[recorded->count++] = move;
+}
+
 static void tensor_sum(void *context, weft_type type, size_t count, void *array)
 {
     struct executor *executor = context;
+    note_move(executor, (struct pass_move){.kind = MOVE_SUM, .type = type, .elements = count});
     if (!tensor_ready(executor))
         return;
     const uint64_t begin = clock_now();
@@ -32,6 +45,7 @@ static void tensor_sum(void *context, weft_type type, size_t count, void *array)
 static void tensor_sum_part(void *context, weft_type type, size_t count, void *array)
 {
     struct executor *executor = context;
+    note_move(executor, (struct pass_move){.kind = MOVE_SUM_PART, .type = type, .elements = count});
     if (!tensor_ready(executor))
         return;
     const uint64_t begin = clock_now();
@@ -42,6 +56,7 @@ static void tensor_sum_part(void *context, weft_type type, size_t count, void *a
 static void tensor_gather(void *context, size_t bytes, void *array)
 {
     struct executor *executor = context;
+    note_move(executor, (struct pass_move){.kind = MOVE_GATHER, .type = WEFT_U8, .elements = bytes});
     if (!tensor_ready(executor))
         return;
     const uint64_t begin = clock_now();
@@ -70,7 +85,70 @@ weft_status executor_open_tensor(struct executor *executor, struct error *error)
 weft_status executor_finish_pass(struct executor *executor, struct error *error)
 {
     struct device *device = executor->config.device;
+    if (executor->recorded)
+        executor->recorded->known = true;
+    executor->recorded = NULL;
     if (executor->tensor_failure.status != WEFT_OK)
         return error_set(error, executor->tensor_failure.status, "%s", executor->tensor_failure.text);
     return device->finish(device, error);
+}
+
+/* ---- passes that something stands in for ---- */
+
+static size_t all_passes(const struct executor *executor)
+{
+    return executor->description->layer_count * EXECUTOR_PASS_KINDS;
+}
+
+bool executor_knows_moves(struct executor *executor, enum step_operation_kind kind, uint32_t unit)
+{
+    if (executor->tensor == 1)
+        return true;
+    if (!executor->pass_moves)
+        executor->pass_moves = calloc(all_passes(executor), sizeof *executor->pass_moves);
+    if (!executor->pass_moves) {
+        error_memory(&executor->tensor_failure, all_passes(executor) * sizeof *executor->pass_moves, "collectives");
+        return true;
+    }
+    struct pass_moves *moves = &executor->pass_moves[unit * EXECUTOR_PASS_KINDS + kind];
+    executor->recorded = moves->known ? NULL : moves;
+    return moves->known;
+}
+
+static bool has_room_for_moves(struct executor *executor, size_t bytes)
+{
+    struct device *device = executor->config.device;
+    if (bytes <= executor->moved_bytes)
+        return true;
+    device->release(device, executor->moved);
+    executor->moved = device->allocate(device, bytes, "the collectives of a pass", &executor->tensor_failure);
+    executor->moved_bytes = executor->moved ? bytes : 0;
+    return executor->moved;
+}
+
+void executor_repeat_moves(struct executor *executor, enum step_operation_kind kind, uint32_t unit)
+{
+    if (!executor->pass_moves)
+        return;
+    const struct pass_moves *moves = &executor->pass_moves[unit * EXECUTOR_PASS_KINDS + kind];
+    for (size_t i = 0; i < moves->count; i++) {
+        const struct pass_move *move = &moves->moves[i];
+        const size_t bytes = move->elements * weft_type_size(move->type);
+        if (!has_room_for_moves(executor, bytes * executor->tensor))
+            return;
+        if (move->kind == MOVE_GATHER)
+            tensor_gather(executor, bytes, executor->moved);
+        else
+            (move->kind == MOVE_SUM ? tensor_sum : tensor_sum_part)(executor, move->type, move->elements,
+                                                                    executor->moved);
+    }
+}
+
+void executor_free_moves(struct executor *executor)
+{
+    struct device *device = executor->config.device;
+    for (size_t i = 0; executor->pass_moves && i < all_passes(executor); i++)
+        free(executor->pass_moves[i].moves);
+    free(executor->pass_moves);
+    device->release(device, executor->moved);
 }

@@ -63,13 +63,15 @@ static uint64_t checkpoint_of(const struct train_config *config, const struct mo
     return whole / ranks;
 }
 
-/* Rings through which the ranks of a node hand each other ordinary memory: core/collective/internal/staging.h. */
-static uint64_t staging_of(const struct memory_ranks *ranks, uint32_t rank)
+/* Rings through which the ranks of a node hand each other ordinary memory (core/collective/internal/staging.h): one of
+ * the world, and one of the tensor axis, whose ranks share a node where they can. */
+static uint64_t staging_of(const struct parallel_choice *choice, const struct memory_ranks *ranks, uint32_t rank)
 {
     uint32_t others = 0;
     for (uint32_t r = 0; r < ranks->count; r++)
         others += r != rank && ranks->nodes[r] == ranks->nodes[rank];
-    return others ? copy_forgotten_after() / others : 0;
+    const uint32_t tensor = choice->mesh.extent[MESH_TENSOR] - 1, near = tensor < others ? tensor : others;
+    return (others ? copy_forgotten_after() / others : 0) + (near ? copy_forgotten_after() / near : 0);
 }
 
 /* What does not depend on the place in the mesh. */
@@ -81,7 +83,8 @@ static struct memory_estimate surroundings_of(const struct train_config *config,
     return (struct memory_estimate){
         .checkpoint = checkpoint_of(config, description, rank, ranks->count),
         .first_rank = rank == 0 ? first_rank_of(config, description, choice) : 0,
-        .rest = MEMORY_OF_PROCESS + staging_of(ranks, rank) + (memory_node_count(ranks) > 1 ? MEMORY_OF_NETWORK : 0) +
+        .rest = MEMORY_OF_PROCESS + staging_of(choice, ranks, rank) +
+                (memory_node_count(ranks) > 1 ? MEMORY_OF_NETWORK : 0) +
                 (config->activations == WEFT_F16 ? MEMORY_OF_CASTS : 0),
     };
 }
@@ -115,6 +118,7 @@ const char *memory_estimate_describe(const struct memory_estimate *estimate, cha
         {"embedding's gradient", training->table_rows},
         {"16-bit copy", training->copy},
         {"activations", training->activations},
+        {"lists of pieces", training->pieces},
         {"rows", training->rows},
         {"checkpoints", estimate->checkpoint},
         {"rank 0 (transient)", estimate->first_rank},

@@ -14,6 +14,17 @@ struct execution {
     bool complete;
 };
 
+/** The collectives within a pass, to be repeated when something stands in for it. */
+struct pass_moves {
+    bool known;
+    size_t count, room;
+    struct pass_move {
+        enum { MOVE_SUM, MOVE_SUM_PART, MOVE_GATHER } kind;
+        weft_type type;
+        size_t elements;
+    } * moves;
+};
+
 /** A list of operations with the state of its execution. */
 struct executor_list {
     struct step_shape shape;
@@ -52,7 +63,11 @@ struct executor {
     uint32_t data_rank, pipeline_rank, tensor_rank;
     struct tensor_group tensor_group; /**< for layers that are divided */
     struct error tensor_failure;      /**< the first of its collectives */
-    uint32_t *first_unit;             /**< of each stage, and the number of units */
+    struct pass_moves *pass_moves;    /**< with a pace on a tensor axis: of each unit and kind of pass */
+    struct pass_moves *recorded;      /**< of the pass under way; NULL: not recorded */
+    void *moved;                      /**< the array of moves that are repeated */
+    size_t moved_bytes;
+    uint32_t *first_unit; /**< of each stage, and the number of units */
     struct executor_list training, evaluation;
     struct micro_batch_share share; /**< this rank's micro-batches of a global batch */
 
@@ -157,6 +172,16 @@ weft_status executor_open_tensor(struct executor *executor, struct error *error)
 
 /** Wait for the kernels of a pass; returns the first failure of kernels and of collectives within layers. */
 weft_status executor_finish_pass(struct executor *executor, struct error *error);
+
+/**
+ * With a pace: whether the collectives of a pass are known. If not, the pass under way has to be computed, and they are
+ * noted until executor_finish_pass().
+ */
+bool executor_knows_moves(struct executor *executor, enum step_operation_kind kind, uint32_t unit);
+
+/** Repeat them. A failure is that of executor_finish_pass(). */
+void executor_repeat_moves(struct executor *executor, enum step_operation_kind kind, uint32_t unit);
+void executor_free_moves(struct executor *executor);
 
 /* ---- operations: each begins one; those of asynchronous kinds are completed later ---- */
 
