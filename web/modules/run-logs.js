@@ -36,7 +36,11 @@ export function logsPanel(run, now) {
     const log = make("div.log", { tabindex: 0, role: "log", "aria-label": "Output", onscroll: scrolled });
     const counted = make("span");
     const told = make("span", { style: { "margin-left": "auto" } });
-    const turned = make("button.button.small", { type: "button", onclick: () => (following ? pause() : resume()) });
+    const turned = make(
+        "button.button.small",
+        { type: "button", onclick: () => (following ? pause() : resume()) },
+        "Pause",
+    );
     const tail = make("div.log-tail", {}, counted, told, turned);
     const saved = make("span.only-wide", {}, "Download");
     const saving = make(
