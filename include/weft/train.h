@@ -130,8 +130,8 @@ typedef struct weft_training_config {
     int threads;                    /**< compute threads of the optimizer; default 1 */
     weft_type gradient_type; /**< WEFT_BF16: gradients are rounded to bf16 at every leaf and sum of the canonical tree,
                                 on one rank too, so that half the bytes move; default WEFT_F32 */
-    int zero; /**< 0 to 3: what ranks keep only shares of (see above); above 0 not for LAMB and LARS, above 1 not for a
-                 program's own optimizer; default 0 */
+    int zero; /**< 0 to 3: what ranks keep only shares of (see above); above 1 not for a program's own optimizer;
+                 default 0 */
 } weft_training_config;
 #define WEFT_TRAINING_CONFIG_DEFAULT                                                                                   \
     {                                                                                                                  \

@@ -84,9 +84,6 @@ static bool is_possible(const struct combination *combination)
     const struct pipeline_setting *pipeline = &pipelines[combination->values[PIPELINE]];
     const uint32_t data = data_ranks(combination), micro_batches = batches[combination->values[BATCHES]],
                    rounds = (micro_batches + data - 1) / data;
-    /* The norms of whole tensors, which lamb and lars need, are nowhere under ZeRO. */
-    if (combination->values[OPTIMIZER] > 1 && combination->values[ZERO] % CENTRAL && data > 1)
-        return false;
     return data * pipeline->ranks <= 8 && micro_batches >= data &&
            (pipeline->schedule != STEP_INTERLEAVED || rounds % pipeline->ranks == 0);
 }

@@ -69,7 +69,8 @@ void not_finite_look(struct not_finite_search *search, const struct model_turn *
     if (backward)
         return;
     /* As the layer reads them: under ZeRO-3 its matrices may be nowhere else. */
-    const bool reads_values = model_layer_reads_values(description, turn->layer);
+    const bool reads_values =
+        model_layer_reads_values(description, turn->layer) || search->device->activations == search->device->type;
     const weft_type type = reads_values ? search->device->type : search->device->activations;
     search->found.weights = not_finite_tensor_of(search, model_layer_group(description, turn->layer), type,
                                                  reads_values ? arrays->own : arrays->own_activations);

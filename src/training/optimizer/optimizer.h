@@ -10,11 +10,16 @@
  *     lars    r = g + w p;   m = momentum m + rate trust (|p| / |r|) r;   p = p - m   (You et al. 2017, algorithm 1)
  *
  * The norms are those of one tensor; tensors without weight decay, and those where either norm is 0, are not scaled by
- * them (the ratio, trust included, is 1). Norms are canonical trees over blocks (training/tensor/tree.h) that begin with the
- * tensor.
+ * them (the ratio, trust included, is 1). A norm is the root of a canonical tree over the blocks of the flat array that have
+ * some of the tensor (training/tensor/tree.h).
  *
- * Results of adamw and sgd do not depend on how the array is cut into ranges, so a shard is a range; ranges for the
- * other two must hold whole tensors.
+ * Results of adamw and sgd do not depend on how the array is cut into ranges, so a shard is a range. For the other two
+ * optimizer_update() needs whole tensors. With shards of whole blocks, ranks make their step in three parts:
+ *
+ *     optimizer_direct(..., range, own, &arrays, sums);      sums of squares of the rank's blocks; others stay 0
+ *     ... add the sums over the ranks: adding 0 is exact ...
+ *     count = optimizer_add_sums(description, range, sums, norms);
+ *     optimizer_follow(..., own, &arrays, norms, count);
  */
 #ifndef WEFT_TRAINING_OPTIMIZER_OPTIMIZER_H
 #define WEFT_TRAINING_OPTIMIZER_OPTIMIZER_H
@@ -60,13 +65,46 @@ struct optimizer_arrays {
     void *first_moments;
     void *second_moments; /**< NULL where there are none */
     void *as_activations; /**< model_weights_as_activations(): receives the new weights as activations; may be NULL */
-    double *sums; /**< scratch of tree_blocks() of the largest tensor with the gap after it, for lamb and lars */
+    double *sums; /**< scratch for the blocks that the largest tensor and the gap after it touch, for lamb and lars */
 };
 
 /** One step on elements [first, first + count) of the flat array. Gaps stay 0. */
 void optimizer_update(const struct model_description *description, struct device *device,
                       const struct optimizer *optimizer, const struct optimizer_step *step, size_t first, size_t count,
                       const struct optimizer_arrays *arrays);
+
+/** Whether steps need the norms of whole tensors: lamb and lars. */
+bool optimizer_needs_norms(enum optimizer_kind kind);
+
+/** Elements of the flat array. */
+struct optimizer_range {
+    size_t first, count;
+};
+
+/** How many sums the tensors of a range have, on any rank. */
+size_t optimizer_sum_count(const struct model_description *description, struct optimizer_range range);
+
+/** Moments and directions of a rank's `own` part of the range, where `arrays` begin; and its sums, among those of all:
+ * `sums` is 0 before. */
+void optimizer_direct(const struct model_description *description, struct device *device,
+                      const struct optimizer *optimizer, const struct optimizer_step *step,
+                      struct optimizer_range range, struct optimizer_range own, const struct optimizer_arrays *arrays,
+                      double *sums);
+
+/** Squares of the norms of one tensor. */
+struct optimizer_norms {
+    size_t parameter; /**< its index in the description */
+    double parameters, direction;
+};
+
+/** The norms of the tensors of a range; `norms` has room for one of each parameter. Returns their number. */
+size_t optimizer_add_sums(const struct model_description *description, struct optimizer_range range, const double *sums,
+                          struct optimizer_norms *norms);
+
+/** New parameters of the `own` part. */
+void optimizer_follow(const struct model_description *description, struct device *device,
+                      const struct optimizer *optimizer, const struct optimizer_step *step, struct optimizer_range own,
+                      const struct optimizer_arrays *arrays, const struct optimizer_norms *norms, size_t count);
 
 /** Set the elements of frozen parameters in elements [first, first + count) of a flat array to 0; `array` addresses
  * element `first`. */

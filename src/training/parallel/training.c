@@ -58,11 +58,6 @@ static weft_status training_check_config(const weft_training_config *config, str
     if (config->gradient_type != WEFT_F32 && config->gradient_type != WEFT_BF16)
         return error_set(error, WEFT_ERROR_ARGUMENT, "gradients cannot be of type %s; they may be f32 or bf16",
                          weft_type_name(config->gradient_type));
-    if ((config->shard_optimizer || config->zero) &&
-        (config->optimizer == WEFT_OPTIMIZER_LAMB || config->optimizer == WEFT_OPTIMIZER_LARS))
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "shards cut tensors, but %s needs the norm of whole ones; use adamw or sgd, or no shards",
-                         config->optimizer == WEFT_OPTIMIZER_LAMB ? "lamb" : "lars");
     if (config->zero >= 2 && config->optimizer == WEFT_OPTIMIZER_OWN)
         return error_set(
             error, WEFT_ERROR_ARGUMENT,

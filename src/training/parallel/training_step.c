@@ -6,6 +6,7 @@
 #include "base/library_error.h"
 #include "training/optimizer/learning_rate.h"
 #include "training/parallel/internal/tensor_names.h"
+#include "training/parallel/sharded_update.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -76,8 +77,13 @@ static weft_status sum_over_ranks(weft_training *training, struct step_sums *sum
 /* ---- the step ---- */
 
 /* Take the optimizer's step on this rank's slice of a group. */
-static void update_slice(weft_training *training, uint32_t group, const struct optimizer_step *step)
+static weft_status update_slice(weft_training *training, uint32_t group, const struct optimizer_step *step,
+                                struct error *error)
 {
+    const bool shards = training->config.shard_optimizer || training->config.zero;
+    const struct sharded_ranks ranks = {.context = training->context,
+                                        .slices = shards && training->ranks > 1 ? training->comm : NULL,
+                                        .waited = &training->wait_seconds};
     const struct group_range range = training_value_range(training, group);
     const struct value_slice slice = value_groups_slice(training->values, group);
     const size_t first = range.offset + slice.first;
@@ -91,9 +97,11 @@ static void update_slice(weft_training *training, uint32_t group, const struct o
         .as_activations = training->bf16_values ? training->bf16_values + first : NULL,
         .sums = training->sums,
     };
-    if (!range.frozen)
-        optimizer_update(&training->description, training->device, &training->optimizer, step, first, slice.count,
-                         &arrays);
+    if (range.frozen)
+        return WEFT_OK;
+    return sharded_update(&ranks, &training->description, training->device, &training->optimizer, step,
+                          (struct optimizer_range){.first = range.offset, .count = range.count},
+                          (struct optimizer_range){.first = first, .count = slice.count}, &arrays, error);
 }
 
 /* Update the weights; a program with its own optimizer gets the scaled gradient. */
@@ -104,9 +112,11 @@ static weft_status training_step_apply(weft_training *training, const struct opt
         device->scale(device, training->description.elements, step->gradient_scale, training_flat_gradients(training));
         return device->finish(device, error);
     }
-    for (uint32_t g = 0; g < training_value_groups(training); g++)
-        update_slice(training, g, step);
-    weft_status status = device->finish(device, error);
+    weft_status status = WEFT_OK;
+    for (uint32_t g = 0; status == WEFT_OK && g < training_value_groups(training); g++)
+        status = update_slice(training, g, step, error);
+    if (status == WEFT_OK)
+        status = device->finish(device, error);
     memset(training->sums, 0, training->blocks * sizeof *training->sums); /* scratch of the optimizer */
     const uint64_t begin = clock_now();
     if (status == WEFT_OK)

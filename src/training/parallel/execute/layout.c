@@ -13,23 +13,12 @@
 
 weft_status executor_check_config(const struct executor_config *config, struct error *error)
 {
-    const uint32_t data = config->mesh.extent[MESH_DATA], tensor = config->mesh.extent[MESH_TENSOR];
-    const bool needs_norms = config->optimizer.kind == OPTIMIZER_LAMB || config->optimizer.kind == OPTIMIZER_LARS;
+    const uint32_t data = config->mesh.extent[MESH_DATA];
     if (config->micro_batches < data)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "a global batch of %u micro-batches is too small for %u ranks of the data axis; use smaller "
                          "micro-batches, a larger batch, or fewer ranks on that axis",
                          config->micro_batches, data);
-    if (tensor > 1 && needs_norms)
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "a tensor axis of %u ranks divides tensors, but %s needs the norm of whole ones; use adamw or "
-                         "sgd, or other axes",
-                         tensor, optimizer_names[config->optimizer.kind]);
-    if (config->zero && data > 1 && !config->central && needs_norms)
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "ZeRO-%u cuts tensors into shards, but %s needs the norm of whole ones; use adamw or sgd, or "
-                         "no shards",
-                         config->zero, optimizer_names[config->optimizer.kind]);
     return WEFT_OK;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Weights: gathered and released (ZeRO-3), updated, shared (ZeRO-1 and 2). */
 #include "training/parallel/execute/internal/executor_parts.h"
+#include "training/parallel/sharded_update.h"
 
 /* The groups that a unit updates: a tied table is updated with the first unit of this rank that uses it. */
 static uint32_t updated_groups(const struct executor *executor, uint32_t unit, uint32_t groups[EXECUTOR_GROUPS_MOST])
@@ -68,9 +69,15 @@ weft_status executor_release(struct executor *executor, struct executor_task *ta
 
 /* ---- new weights ---- */
 
-static void update_group(struct executor *executor, const struct executor_task *task, uint32_t group)
+static weft_status update_group(struct executor *executor, const struct executor_task *task, uint32_t group,
+                                struct error *error)
 {
     const struct executor_config *config = &executor->config;
+    const struct model_group *all = &executor->description->groups[group];
+    const struct sharded_ranks ranks = {.context = config->context,
+                                        .slices = config->zero ? executor->comms.axes[MESH_DATA] : NULL,
+                                        .tensor = executor->layers,
+                                        .waited = &executor->wait_seconds};
     const double mean = 1.0 / (config->micro_batches * task->loss_scale),
                  clip = config->clip > 0 && task->norm > config->clip ? config->clip / task->norm : 1;
     const struct optimizer_step step = {.number = task->number, .rate = task->rate, .gradient_scale = mean * clip};
@@ -84,8 +91,10 @@ static void update_group(struct executor *executor, const struct executor_task *
         .as_activations = slice.activations,
         .sums = executor->scratch,
     };
-    optimizer_update(executor->description, config->device, &config->optimizer, &step,
-                     executor->description->groups[group].offset + range.first, range.count, &arrays);
+    return sharded_update(&ranks, executor->description, config->device, &config->optimizer, &step,
+                          (struct optimizer_range){.first = all->offset, .count = all->count},
+                          (struct optimizer_range){.first = all->offset + range.first, .count = range.count}, &arrays,
+                          error);
 }
 
 weft_status executor_update(struct executor *executor, struct executor_task *task, struct executor_list *list,
@@ -93,9 +102,10 @@ weft_status executor_update(struct executor *executor, struct executor_task *tas
 {
     uint32_t groups[EXECUTOR_GROUPS_MOST];
     const uint32_t count = updated_groups(executor, list->schedule.operations[number].unit, groups);
-    for (uint32_t i = 0; !task->skipped && i < count; i++)
-        update_group(executor, task, groups[i]);
-    return executor->config.device->finish(executor->config.device, error);
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; status == WEFT_OK && !task->skipped && i < count; i++)
+        status = update_group(executor, task, groups[i], error);
+    return status == WEFT_OK ? executor->config.device->finish(executor->config.device, error) : status;
 }
 
 typedef weft_status (*share_part)(struct value_groups *groups, uint32_t group, struct error *error);

@@ -27,12 +27,7 @@ static weft_status check_zero(const struct train_config *config, struct error *e
                          "--parameter-server keeps all optimizer state on one rank, and --zero %" PRId64
                          " divides it; use one of them",
                          config->zero);
-    if (!config->zero || config->optimizer.kind == OPTIMIZER_ADAMW || config->optimizer.kind == OPTIMIZER_SGD)
-        return WEFT_OK;
-    return error_set(error, WEFT_ERROR_ARGUMENT,
-                     "--zero %" PRId64 " cuts tensors into shards, but %s needs the norm of whole ones; use adamw or "
-                     "sgd, or --zero 0",
-                     config->zero, optimizer_names[config->optimizer.kind]);
+    return WEFT_OK;
 }
 
 static weft_status check_micro_batches(const struct train_config *config, const struct parallel_choice *choice,
@@ -59,7 +54,6 @@ static weft_status check_tensor(const struct train_config *config, const struct 
                                 const struct parallel_choice *choice, struct error *error)
 {
     const uint32_t tensor = choice->mesh.extent[MESH_TENSOR];
-    const bool needs_norms = config->optimizer.kind == OPTIMIZER_LAMB || config->optimizer.kind == OPTIMIZER_LARS;
     struct model_description *divided;
     if (config->sequence_parallel && tensor == 1)
         return error_set(error, WEFT_ERROR_ARGUMENT,
@@ -67,12 +61,6 @@ static weft_status check_tensor(const struct train_config *config, const struct 
                          "--mesh tensor=N");
     if (tensor == 1)
         return WEFT_OK;
-    if (needs_norms)
-        return error_set(
-            error, WEFT_ERROR_ARGUMENT,
-            "a tensor axis divides tensors, but %s needs the norm of whole ones; use adamw or sgd, or other "
-            "axes",
-            optimizer_names[config->optimizer.kind]);
     if (config->sequence_parallel && config->micro_batch * config->sequence % tensor)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "--sequence-parallel divides the %" PRId64
