@@ -70,8 +70,8 @@ struct checkpoint_claim;
  * Create RUN (and its parent directories) and claim it for this process: two runs that write to one directory would
  * remove each other's files. The claim ends with the process, or with checkpoint_release(), which also removes a RUN
  * that was made here and has nothing else in it. Claiming at the start of a run detects an unwritable directory early.
- * Errors: STATE if another process has it (the message names process and
- * host), SYSTEM if the directory cannot be made or written.
+ * Errors: STATE if another process has it (the message names process and host), SYSTEM if the directory cannot be made
+ * or written.
  */
 weft_status checkpoint_claim(const char *run, struct checkpoint_claim **claim, struct error *error);
 void checkpoint_release(struct checkpoint_claim *claim);

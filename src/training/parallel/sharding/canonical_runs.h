@@ -30,6 +30,13 @@ struct micro_batch_share {
 struct micro_batch_share micro_batch_run(uint32_t total, uint32_t rank, uint32_t ranks);
 struct micro_batch_share micro_batch_turns(uint32_t total, uint32_t rank, uint32_t ranks);
 
+/** The one that a ZeRO stage has. */
+static inline struct micro_batch_share micro_batch_share_of(uint32_t zero, uint32_t total, uint32_t rank,
+                                                            uint32_t ranks)
+{
+    return zero >= 2 ? micro_batch_turns(total, rank, ranks) : micro_batch_run(total, rank, ranks);
+}
+
 #define CANONICAL_ROOTS_MOST 64
 
 struct canonical_root {

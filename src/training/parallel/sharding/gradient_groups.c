@@ -17,8 +17,7 @@ static bool by_slices(uint32_t zero)
 struct micro_batch_share gradient_groups_share(const struct gradient_groups_config *config, uint32_t rank,
                                                uint32_t ranks)
 {
-    return by_slices(config->zero) ? micro_batch_turns(config->micro_batches, rank, ranks)
-                                   : micro_batch_run(config->micro_batches, rank, ranks);
+    return micro_batch_share_of(config->zero, config->micro_batches, rank, ranks);
 }
 
 uint32_t gradient_roots_of(const struct gradient_groups *groups, uint32_t rank, struct canonical_stack *roots)

@@ -57,9 +57,7 @@ static float *block_rows(const struct sparse_gradient *gradient, char *block)
 
 static struct micro_batch_share sparse_share_of(const struct sparse_gradient *gradient, uint32_t rank)
 {
-    const struct sparse_gradient_config *config = &gradient->config;
-    return config->zero >= 2 ? micro_batch_turns(config->micro_batches, rank, gradient->ranks)
-                             : micro_batch_run(config->micro_batches, rank, gradient->ranks);
+    return micro_batch_share_of(gradient->config.zero, gradient->config.micro_batches, rank, gradient->ranks);
 }
 
 static void lay_out_blocks(struct sparse_gradient *gradient)
