@@ -261,6 +261,8 @@ weft_status executor_groups_of(const struct executor *executor, struct executor_
                                          .turn = g,
                                          .central = config->central,
                                          .frozen = group_is_frozen(description, &description->groups[g])};
+    if (executor_table_is_sparse(executor) && executor->has_layer[0] && description->tied_users == 1)
+        ranges[model_tied_group(description)].total_only = true;
     if (executor_has_tied_part(executor)) {
         ranges[count] = ranges[model_tied_group(description)];
         ranges[count].offset = description->elements;

@@ -23,7 +23,9 @@
  *     gradients      ZeRO-0, 1: 4 E, with the head's part of a tied table where both users are on this rank and no part
  *                    is sparse; ZeRO-2, 3: 4 G for each moving buffer
  *     optimizer      4 E for each of the optimizer's moments; ZeRO-1 to 3: 4 S
- *     partial sums   ZeRO-0, 1: 4 E for each array of canonical_stack_room() of the rank's micro-batches but the last;
+ *     partial sums   ZeRO-0, 1: 4 E, without layers that are frozen and without a tied table on a first pipeline rank that
+ *                    has a sparse part of it, for each array of canonical_stack_room() of the rank's micro-batches but
+ *                    the last;
  *                    ZeRO-2, 3: 4 S for each of that of all micro-batches
  *     exchanges      where gradients do not move in place, for two reductions at a time: the roots of the largest group
  *                    as they are sent, and the roots of its slice from all ranks (ZeRO-2, 3: from the others), as they move and

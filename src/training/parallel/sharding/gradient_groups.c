@@ -27,6 +27,12 @@ uint32_t gradient_roots_of(const struct gradient_groups *groups, uint32_t rank, 
     return roots->depth;
 }
 
+/* Whether micro-batches are added up in partial sums. Slices have them in any case, for totals to lie in. */
+static bool group_has_partials(const struct gradient_groups_config *config, const struct group_range *range)
+{
+    return by_slices(config->zero) || !(range->frozen || range->total_only);
+}
+
 /* Everything that follows from the configuration without allocating: also for gradient_groups_memory(). */
 struct gradient_sizes {
     struct micro_batch_share share;
@@ -60,13 +66,14 @@ static struct gradient_sizes sizes_of(const struct gradient_groups_config *confi
         sizes.largest = larger_count(sizes.largest, count);
         sizes.slices += config->zero ? group_slice_of(&config->ranges[g], rank, ranks).count : count;
         sizes.largest_slice = larger_count(sizes.largest_slice, group_slice_of(&config->ranges[g], rank, ranks).count);
+        sizes.partial += !slices && group_has_partials(config, &config->ranges[g]) ? count : 0;
     }
     /* The rank's last micro-batch stays in its place; under ZeRO-2 and 3 every one is pushed. */
     sizes.partials = slices ? canonical_stack_room(0, config->micro_batches)
                             : canonical_stack_room(sizes.share.first, sizes.share.count - 1);
     sizes.flat = slices ? 0 : config->elements;
     sizes.moving = slices ? config->buffers * config->buffer_elements : 0;
-    sizes.partial = slices ? sizes.slices : config->elements;
+    sizes.partial += slices ? sizes.slices : 0;
     if (ranks == 1)
         return sizes;
     if (sizes.whole) {
@@ -102,7 +109,6 @@ static weft_status open_partials(struct gradient_groups *groups, const struct gr
     groups->partials = calloc((size_t)sizes->partials + 1, sizeof *groups->partials);
     if (!groups->partials)
         return error_memory(error, sizes->partials * sizeof *groups->partials, "partial sums of gradients");
-    groups->partial_elements = sizes->partial;
     for (uint32_t i = 0; i < sizes->partials; i++) {
         groups->partials[i] =
             device->allocate(device, sizes->partial * sizeof(float), "partial sums of gradients", error);
@@ -146,11 +152,12 @@ static weft_status open_lists_of_groups(struct gradient_groups *groups, struct e
         struct gradient_group *group = &groups->groups[g];
         *group = (struct gradient_group){.range = config->ranges[g],
                                          .slices = groups->all_slices + (size_t)g * groups->ranks,
-                                         .slice_offset = offset};
+                                         .partial_offset = offset};
         for (uint32_t r = 0; r < groups->ranks; r++)
             group->slices[r] = group_slice_of(&group->range, r, groups->ranks);
         group->slice = config->zero ? group->slices[groups->rank] : (struct group_slice){.count = group->range.count};
-        offset += group->slice.count;
+        if (group_has_partials(config, &group->range))
+            offset += by_slices(config->zero) ? group->slice.count : group->range.count;
     }
     return WEFT_OK;
 }
@@ -258,7 +265,7 @@ void gradient_sums_add(struct gradient_groups *groups, float *target, const floa
 
 float *gradient_partial(struct gradient_groups *groups, const struct gradient_group *group, uint32_t number)
 {
-    return groups->partials[number] + (by_slices(groups->config.zero) ? group->slice_offset : group->range.offset);
+    return groups->partials[number] + group->partial_offset;
 }
 
 void gradient_partials_push(struct gradient_groups *groups, struct gradient_group *group, const float *const *arrays,

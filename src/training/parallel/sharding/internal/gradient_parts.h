@@ -8,7 +8,7 @@
 struct gradient_group {
     struct group_range range;
     struct group_slice slice;     /**< this rank's */
-    size_t slice_offset;          /**< of it in an array of all slices of this rank */
+    size_t partial_offset;        /**< of it in an array of partial sums: ZeRO-2 and 3 of slices, else of groups */
     uint32_t added;               /**< micro-batches so far: of this rank, or in slices of all ranks (ZeRO-2 and 3) */
     struct canonical_stack stack; /**< partial sums: array i of `partials` holds root i */
     struct canonical_root last;   /**< ZeRO-0, 1: the root that is in the place */
@@ -49,9 +49,8 @@ struct gradient_groups {
     uint16_t *bf16; /**< of the flat array, as it moves, where it is all-reduced */
     float **partials;
     uint32_t partial_count;
-    size_t partial_elements; /**< of one: the flat array, or the slices of all groups */
-    uint32_t own_roots;      /**< that this rank sends: 1 under ZeRO-2 and 3 */
-    uint32_t all_roots;      /**< that an owner receives; under ZeRO-2 and 3 from the others */
+    uint32_t own_roots; /**< that this rank sends: 1 under ZeRO-2 and 3 */
+    uint32_t all_roots; /**< that an owner receives; under ZeRO-2 and 3 from the others */
 
     struct gradient_exchange exchanges[GRADIENT_EXCHANGES];
     uint32_t next_exchange;
