@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "training/model/file/model_file.h"
 #include "training/model/shape.h"
+#include "training/parallel/execute/memory.h"
 
 #include <inttypes.h>
 
@@ -17,6 +18,11 @@ static struct {
 
 /* ---- show ---- */
 
+/* Bytes that training takes on one rank. */
+struct train_model_totals {
+    uint64_t weights, gradients, moments, activations, sum;
+};
+
 /* A network, and how it would be trained. */
 struct train_model_view {
     const char *name;
@@ -24,6 +30,7 @@ struct train_model_view {
     struct model_options options;
     weft_type activations;
     double tokens; /* of a micro-batch */
+    struct train_model_totals totals;
 };
 
 static void view_layer(const struct train_model_view *view, size_t number, struct model_layer *layer)
@@ -31,19 +38,34 @@ static void view_layer(const struct train_model_view *view, size_t number, struc
     model_get_layer(view->description, number, WEFT_F32, view->activations, &view->options, layer);
 }
 
-/* Bytes that training takes on one rank. */
-struct train_model_totals {
-    uint64_t weights, gradients, moments, activations, sum;
-};
-
-static struct train_model_totals totals_of(const struct train_model_view *view)
+/* A run's own prediction, for steps of one micro-batch. */
+static weft_status find_totals(const struct train_model_view *view, struct train_model_totals *totals,
+                               struct error *error)
 {
-    const uint64_t array = view->description->elements * sizeof(float);
-    struct train_model_totals totals = {
-        .weights = array, .gradients = view->description->gradient_elements * sizeof(float), .moments = 2 * array};
-    totals.activations = model_memory(view->description, WEFT_F32, view->activations, &view->options);
-    totals.sum = totals.weights + totals.gradients + totals.moments + totals.activations;
-    return totals;
+    static const uint32_t alone[MESH_AXES];
+    struct device *device;
+    struct executor_memory memory;
+    weft_status status = device_open(device_cpu_name(view->activations), 1, &device, error);
+    if (status != WEFT_OK)
+        return status;
+    const struct executor_config config = {.device = device,
+                                           .description = view->description,
+                                           .model = view->options,
+                                           .optimizer = {.kind = OPTIMIZER_ADAMW},
+                                           .mesh = {.extent = {1, 1, 1}},
+                                           .schedule = STEP_1F1B,
+                                           .micro_batches = 1,
+                                           .gradients = WEFT_F32};
+    status = executor_memory_of(&config, alone, &memory, error);
+    device->close(device);
+    if (status != WEFT_OK)
+        return status;
+    *totals = (struct train_model_totals){.weights = memory.weights,
+                                          .gradients = memory.gradients + memory.table_rows,
+                                          .moments = memory.optimizer,
+                                          .activations = memory.activations + memory.rows + memory.copy,
+                                          .sum = executor_memory_total(&memory)};
+    return WEFT_OK;
 }
 
 /* "256 x 48", "48" */
@@ -72,7 +94,7 @@ static void print_parameters(const struct train_model_view *view, const struct m
 static void model_print_totals(const struct train_model_view *view, FILE *output)
 {
     const struct model_description *description = view->description;
-    const struct train_model_totals totals = totals_of(view);
+    const struct train_model_totals totals = view->totals;
     const double flops = model_flops_per_token(description, view->options.sequence);
     char weights[32], gradients[32], moments[32], activations[32], sum[32];
     fprintf(output, "\n%zu parameters; %.0f operations to train on a token, a third of them forward\n",
@@ -149,7 +171,7 @@ static void put_layer(struct json_writer *writer, const struct train_model_view 
 static weft_status model_print_json(const struct train_model_view *view, FILE *output, struct error *error)
 {
     const struct model_description *description = view->description;
-    const struct train_model_totals totals = totals_of(view);
+    const struct train_model_totals totals = view->totals;
     struct json_writer writer;
     json_begin(&writer, JSON_INDENTED);
     json_open_object(&writer, NULL);
@@ -183,6 +205,8 @@ static weft_status model_run_show(struct command_call *call, struct error *error
                                           .training = true};
     view.tokens = (double)view.options.batch * (double)view.options.sequence;
     status = model_check_options(view.description, &view.options, error);
+    if (status == WEFT_OK)
+        status = find_totals(&view, &view.totals, error);
     if (status == WEFT_OK && chosen.json)
         status = model_print_json(&view, call->output, error);
     else if (status == WEFT_OK)
