@@ -150,23 +150,23 @@ static void directories_made_and_removed(void **state)
 
 static atomic_bool enough;
 
-/* Put a link in the place of a directory, and the directory back, as fast as can be. */
+/* Put the second path in the place of the first, and back, as fast as can be. */
 static void *swap(void *argument)
 {
-    char *inner = strdup(temporary_path(directory, "tree/inner")), *link = strdup(temporary_path(directory, "link"));
+    const char *const *paths = argument;
     while (!atomic_load(&enough))
-        renameat2(AT_FDCWD, inner, AT_FDCWD, link, RENAME_EXCHANGE);
-    free(inner);
-    free(link);
+        renameat2(AT_FDCWD, paths[0], AT_FDCWD, paths[1], RENAME_EXCHANGE);
     return NULL;
 }
 
 /* A user who can change the removed directory cannot have something else removed. */
 static void what_is_removed_leads_nowhere(void **state)
 {
-    char name[64], outside[FILE_PATH_BYTES], tree[FILE_PATH_BYTES], link[FILE_PATH_BYTES];
+    char name[64], outside[FILE_PATH_BYTES], tree[FILE_PATH_BYTES], inner[FILE_PATH_BYTES], link[FILE_PATH_BYTES];
+    const char *swapped[] = {inner, link};
     pthread_t thread;
     snprintf(tree, sizeof tree, "%s", temporary_path(directory, "tree"));
+    snprintf(inner, sizeof inner, "%s", temporary_path(directory, "tree/inner"));
     snprintf(link, sizeof link, "%s", temporary_path(directory, "link"));
     snprintf(outside, sizeof outside, "%s", temporary_path(directory, "precious"));
     for (int file = 0; file < 30; file++) {
@@ -175,7 +175,7 @@ static void what_is_removed_leads_nowhere(void **state)
         temporary_file(directory, name, "x", 1);
     }
     atomic_store(&enough, false);
-    assert_int_equal(pthread_create(&thread, NULL, swap, NULL), 0);
+    assert_int_equal(pthread_create(&thread, NULL, swap, (void *)swapped), 0);
     for (int attempt = 0; attempt < 100; attempt++) {
         while (file_remove_tree(link, NULL) != WEFT_OK || symlink(outside, link) != 0)
             continue;
