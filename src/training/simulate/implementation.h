@@ -43,6 +43,9 @@ struct implementation {
     bool overlaps_pipeline;   /**< messages between stages move while a stage computes */
 };
 
+/** Weft's own with products in `precision`, weights and rows between layers in f32. */
+const struct implementation *implementation_weft(enum cluster_precision precision);
+
 /** All of them, Weft's own first; `count` receives their number. */
 const struct implementation *implementations(size_t *count);
 
