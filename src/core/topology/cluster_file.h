@@ -13,14 +13,13 @@
 #define WEFT_CORE_TOPOLOGY_CLUSTER_FILE_H
 
 #include "base/error.h"
+#include "core/topology/cluster_device.h"
 #include "core/topology/links.h"
 
 #include <stdint.h>
 
 #define CLUSTER_LEVELS     4
 #define CLUSTER_MAPS       (CLUSTER_LEVELS - 2) /**< leaves and pods */
-#define CLUSTER_NAME_BYTES 64
-#define CLUSTER_TEXT_BYTES 512
 #define CLUSTER_HOSTS_MOST 65536
 #define CLUSTER_UNITS_MOST 65536
 
@@ -47,8 +46,13 @@ struct cluster_file {
     double memory_bandwidth; /**< ... and beyond it */
     struct cluster_host *hosts;
     size_t host_room;
-    uint32_t host_count; /**< 0: any hosts, in order, filling leaf after leaf */
-    int64_t measured;    /**< seconds since 1970; 0: described, not measured */
+    uint32_t host_count;   /**< 0: any hosts, in order, filling leaf after leaf */
+    uint32_t device_count; /**< 0: only links are described */
+    struct cluster_device devices[CLUSTER_DEVICES_MOST];
+    uint32_t group_count; /**< 0: all hosts are alike; sizes are those of the levels, and the device is the first one */
+    struct cluster_group groups[CLUSTER_GROUPS_MOST];
+    double overlap_slowdown; /**< a rank computes (1 + this) times as long while its collectives progress */
+    int64_t measured;        /**< seconds since 1970; 0: described, not measured */
 };
 
 /**
