@@ -33,11 +33,12 @@ enum work_pass {
     WORK_PASSES
 };
 
-/** `count` matrix products of the same shape in one kernel, c = a b with c of rows x columns. */
+/** Kernels that multiply matrices of the same shape: c = a b with c of rows x columns. */
 struct work_product {
     double rows, columns, inner; /**< elements */
-    double count;
-    double bytes; /**< read and written by all of them together, each array once */
+    double batch;                /**< products in one kernel */
+    double count;                /**< of kernels */
+    double bytes;                /**< read and written by one kernel, each array once */
 };
 
 /** A collective over the tensor axis, which the pass waits for. */
@@ -46,6 +47,7 @@ struct work_exchange {
     double bytes;               /**< of the array that is reduced or assembled: of all ranks together */
 };
 
+/** Products that find no room are averaged with the last one, so that operations, bytes and counts stay exact. */
 #define WORK_PRODUCTS_MOST  12
 #define WORK_EXCHANGES_MOST 8
 
@@ -75,7 +77,7 @@ struct model_work;
 /**
  * Record the work of all layers of `description`, which is borrowed. Takes about a microsecond for each kernel of a step.
  * Errors: ARGUMENT as for model_open() (a micro-batch that does not fit the model or the tensor axis), or for a layer with
- * more products or collectives than the lists above hold; MEMORY.
+ * more collectives than the list above holds; MEMORY.
  */
 weft_status model_work_open(const struct model_description *description, const struct work_settings *settings,
                             struct model_work **work, struct error *error);
@@ -91,14 +93,11 @@ const struct layer_work *model_work_of(const struct model_work *work, size_t lay
 size_t model_work_kinds(const struct model_work *work);
 size_t model_work_kind(const struct model_work *work, size_t layer, enum work_pass pass);
 
-/** Bytes of the rows between two layers that one rank of the tensor axis has: a message of the pipeline. */
-double model_work_row_bytes(const struct model_work *work);
+/** Bytes of the rows that leave a layer on one rank of the tensor axis: a message of the pipeline. */
+double model_work_output_bytes(const struct model_work *work, size_t layer);
 
 /** Floating-point operations of the products. */
 double layer_work_flops(const struct layer_work *work);
-
-/** Add the work of `more` to `sum`. The lists must have room: for totals use layer_work_flops() and `bytes`. */
-void layer_work_add(struct layer_work *sum, const struct layer_work *more);
 
 /** Work that is not a layer's, for `elements` parameters: adding a micro-batch's gradients to their sum, the squares of
  * the gradient's norm, and a step of the optimizer. */
