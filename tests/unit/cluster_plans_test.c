@@ -29,10 +29,10 @@ static const uint64_t sizes[] = {64, 4096, (uint64_t)256 << 10, (uint64_t)16 << 
 /* A line of the choice for one shape. */
 static void print_choice(FILE *out, const struct schedule_shape *shape, const struct simulated_cluster *cluster)
 {
-    struct tuner_prices prices;
+    struct algorithm_prices prices;
     struct error error = {0};
     struct schedule *schedule = NULL;
-    if (tuner_price(cluster, shape, TUNER_SIMULATED_RANKS, &prices, &error) != WEFT_OK ||
+    if (simulate_prices(cluster, shape, TUNER_SIMULATED_RANKS, &prices, &error) != WEFT_OK ||
         schedule_generate(prices.prices[prices.chosen].algorithm, shape, 0, &schedule, &error) != WEFT_OK)
         fail_msg("%s", error.text);
     fprintf(out, "%5u ranks  %-14s  %10" PRIu64 " bytes  %-20s  %4u steps  %2u lanes  %016" PRIx64 "%s\n", shape->ranks,

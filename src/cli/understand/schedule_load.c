@@ -59,7 +59,7 @@ static weft_status print_times(struct schedule *const *schedules, struct schedul
     struct simulated_cluster cluster = described_cluster(&shape, file);
     fprintf(output, "  %12s %16s %16s  %s\n", "block", "predicted us", "Weft's own us", "by");
     for (uint64_t bytes = load.least; bytes && bytes <= load.most; bytes = bytes > load.most / 4 ? 0 : bytes * 4) {
-        struct tuner_prices prices;
+        struct algorithm_prices prices;
         double seconds;
         char text[32];
         if (schedules[0]->most_block_bytes && bytes > schedules[0]->most_block_bytes)
@@ -67,10 +67,10 @@ static weft_status print_times(struct schedule *const *schedules, struct schedul
         shape.block_bytes = bytes;
         weft_status status = schedule_simulate(schedules, shape.ranks, &shape, &cluster, bytes, &seconds, error);
         if (status == WEFT_OK)
-            status = tuner_price(&cluster, &shape, TUNER_SIMULATED_RANKS, &prices, error);
+            status = simulate_prices(&cluster, &shape, TUNER_SIMULATED_RANKS, &prices, error);
         if (status != WEFT_OK)
             return status;
-        const struct tuner_price *best = &prices.prices[prices.chosen];
+        const struct algorithm_price *best = &prices.prices[prices.chosen];
         fprintf(output, "  %12s %16.2f ", text_bytes(bytes, text, sizeof text), seconds * 1e6);
         if (best->seconds > 0)
             fprintf(output, "%16.2f  %s\n", best->seconds * 1e6, best->algorithm->name);

@@ -138,10 +138,10 @@ weft_status cluster_price_allreduce(const struct cluster *cluster, uint32_t rank
         .reproducible = true, /* as training's communicator is */
         .block_bytes = bytes,
     };
-    struct tuner_prices prices;
-    status = tuner_price(&cluster->links, &shape, TUNER_SIMULATED_RANKS, &prices, error);
+    struct algorithm_prices prices;
+    status = simulate_prices(&cluster->links, &shape, TUNER_SIMULATED_RANKS, &prices, error);
     if (status == WEFT_OK) {
-        const struct tuner_price *chosen = &prices.prices[prices.chosen];
+        const struct algorithm_price *chosen = &prices.prices[prices.chosen];
         *algorithm = chosen->algorithm->name;
         *seconds = chosen->seconds;
     }

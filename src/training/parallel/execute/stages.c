@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The layers of each stage of a pipeline. */
-#include "training/parallel/execute/internal/stages.h"
+#include "training/parallel/execute/stages.h"
 
 #include "training/parallel/execute/costs.h"
 

@@ -7,7 +7,7 @@
  * shows which. If nodes lost ranks, the smallest size is simulated once more with all of them, and the extra time is
  * added.
  */
-#include "core/collective/tuner/tuner.h"
+#include "core/schedule/simulate/simulate_price.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -157,7 +157,7 @@ static weft_status simulate_thinned(const struct algorithm *algorithm, const str
     *simulated = varied == RANKS ? thinned.shape.ranks : shape_units(&thinned.shape, 0);
     weft_status status = WEFT_OK;
     if (!algorithm_refuses(algorithm, &thinned.shape))
-        status = tuner_simulate(algorithm, &thinned.shape, &thinned.cluster, seconds, error);
+        status = simulate_algorithm(algorithm, &thinned.shape, &thinned.cluster, seconds, error);
     free(thinned.memory);
     return status;
 }
@@ -204,12 +204,12 @@ static weft_status least_price(const struct algorithm *algorithm, const struct s
     return WEFT_OK;
 }
 
-weft_status tuner_estimate(const struct algorithm *algorithm, const struct schedule_shape *shape,
-                           const struct simulated_cluster *cluster, uint32_t most_ranks, double *seconds,
-                           struct error *error)
+weft_status simulate_estimate(const struct algorithm *algorithm, const struct schedule_shape *shape,
+                              const struct simulated_cluster *cluster, uint32_t most_ranks, double *seconds,
+                              struct error *error)
 {
     if (shape->ranks <= most_ranks)
-        return tuner_simulate(algorithm, shape, cluster, seconds, error);
+        return simulate_algorithm(algorithm, shape, cluster, seconds, error);
     double prices[SIZES], simulated = 1, ignored, least = 0;
     uint32_t varied;
     const struct thinning largest_size = choose_thinning(shape, most_ranks, &varied);
@@ -225,7 +225,7 @@ weft_status tuner_estimate(const struct algorithm *algorithm, const struct sched
         if (status != WEFT_OK)
             return status;
         if (prices[i] == HUGE_VAL) /* there is no smaller shape of the same kind */
-            return tuner_simulate(algorithm, shape, cluster, seconds, error);
+            return simulate_algorithm(algorithm, shape, cluster, seconds, error);
     }
     *seconds = extrapolate(prices, log2((varied == RANKS ? shape->ranks : shape_units(shape, 0)) / simulated));
     /* Nodes with fewer ranks do different work: add the difference at the smallest size. */

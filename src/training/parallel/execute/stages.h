@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** Cuts a network into the stages of a pipeline. */
-#ifndef WEFT_TRAINING_PARALLEL_EXECUTE_INTERNAL_STAGES_H
-#define WEFT_TRAINING_PARALLEL_EXECUTE_INTERNAL_STAGES_H
+#ifndef WEFT_TRAINING_PARALLEL_EXECUTE_STAGES_H
+#define WEFT_TRAINING_PARALLEL_EXECUTE_STAGES_H
 
 #include "training/parallel/execute/executor.h"
 
