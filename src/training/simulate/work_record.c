@@ -9,14 +9,14 @@
 /* ---- what kernels and collectives report ---- */
 
 /* Kernels so far, and bytes of those that are limited by memory; attention is counted where it is recorded. */
-struct totals {
+struct recorder_totals {
     double bytes, kernels;
 };
 
-static struct totals totals_of(const struct work_recorder *recorder)
+static struct recorder_totals recorded_totals(const struct work_recorder *recorder)
 {
     const struct profiled_count *counts = profiled_counts(recorder->device);
-    struct totals totals = {0};
+    struct recorder_totals totals = {0};
     for (int k = 0; k < PROFILED_KERNELS; k++) {
         totals.kernels += (double)counts[k].calls;
         if (k != PROFILED_MATMUL && k != PROFILED_ATTENTION_FORWARD && k != PROFILED_ATTENTION_BACKWARD)
@@ -28,7 +28,7 @@ static struct totals totals_of(const struct work_recorder *recorder)
 /* Whether the kernel or collective that reports now is to be recorded. */
 static bool is_recorded(const struct work_recorder *recorder)
 {
-    return totals_of(recorder).kernels - recorder->first < recorder->limit;
+    return recorded_totals(recorder).kernels - recorder->first < recorder->limit;
 }
 
 /* Add `more` to a product of the same shape, or average both. */
@@ -58,7 +58,7 @@ static void record_product(struct layer_work *work, const struct work_product *p
         merge_product(&work->products[WORK_PRODUCTS_MOST - 1], product);
 }
 
-static void watch_product(void *context, const struct matmul *product, double bytes)
+static void recorder_product(void *context, const struct matmul *product, double bytes)
 {
     struct work_recorder *recorder = context;
     if (is_recorded(recorder))
@@ -106,7 +106,7 @@ static void record_attention(const struct work_recorder *recorder, struct layer_
     work->kernels++;
 }
 
-static void watch_attention(void *context, const struct attention *shape, bool backward, double bytes)
+static void recorder_attention(void *context, const struct attention *shape, bool backward, double bytes)
 {
     struct work_recorder *recorder = context;
     if (is_recorded(recorder))
@@ -178,7 +178,7 @@ weft_status work_recorder_open(struct work_recorder *recorder, const struct mode
     };
     weft_status status = profiled_open_counting(
         implementation->type, implementation->activations,
-        &(struct profiled_watcher){.context = recorder, .product = watch_product, .attention = watch_attention},
+        &(struct profiled_watcher){.context = recorder, .product = recorder_product, .attention = recorder_attention},
         &recorder->device, error);
     if (status == WEFT_OK)
         status = open_model(recorder, MODEL_RECOMPUTE_NOTHING, &recorder->plain, error);
@@ -215,7 +215,7 @@ static double record_pass(struct work_recorder *recorder, struct model *model, s
     const struct layer_arrays arrays = model_layer_arrays(recorder->description, recorder->device, layer,
                                                           recorder->flat, recorder->flat, recorder->flat);
     const struct layer_call call = {.layer = layer, .arrays = &arrays};
-    const struct totals before = totals_of(recorder);
+    const struct recorder_totals before = recorded_totals(recorder);
     *work = (struct layer_work){.precision = recorder->settings->implementation->precision};
     recorder->work = work;
     recorder->first = before.kernels;
@@ -226,7 +226,7 @@ static double record_pass(struct work_recorder *recorder, struct model *model, s
         model_layer_backward_input(model, &call, recorder->rows);
     else
         model_layer_backward_weights(model, &call);
-    const struct totals after = totals_of(recorder);
+    const struct recorder_totals after = recorded_totals(recorder);
     work->bytes += after.bytes - before.bytes;
     work->kernels += after.kernels - before.kernels;
     return after.kernels - before.kernels;

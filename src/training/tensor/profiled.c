@@ -150,7 +150,7 @@ static size_t attention_elements(const struct attention *shape)
     return rows * (attention_row(shape) + shape->heads * shape->head_width);
 }
 
-static void watch_attention(struct device *device, const struct attention *shape, bool backward, double bytes)
+static void profiled_watch_attention(struct device *device, const struct attention *shape, bool backward, double bytes)
 {
     const struct profiled *profiled = profiled_of(device);
     if (!profiled->inner && profiled->watcher.attention)
@@ -165,7 +165,7 @@ static void profiled_attention_forward(struct device *device, const struct atten
     const double bytes = activations(device, attention_elements(shape));
     if (call.inner)
         call.inner->attention_forward(call.inner, shape, qkv, out, logsums);
-    watch_attention(device, shape, false, bytes);
+    profiled_watch_attention(device, shape, false, bytes);
     profiled_end(&call, 4 * attention_pairs(shape), bytes);
 }
 
@@ -178,7 +178,7 @@ static void profiled_attention_backward(struct device *device, const struct atte
     const double bytes = 2 * activations(device, attention_elements(shape));
     if (call.inner)
         call.inner->attention_backward(call.inner, shape, qkv, out, logsums, gradient_out, gradient_qkv);
-    watch_attention(device, shape, true, bytes);
+    profiled_watch_attention(device, shape, true, bytes);
     profiled_end(&call, 10 * attention_pairs(shape), bytes);
 }
 
