@@ -74,6 +74,36 @@ static void print_regret(const struct prediction *predictions, size_t count, con
     }
 }
 
+#define DEVICE_BYTES 85899345920.0 /* of an A100-80GB: 80 GiB */
+
+static void print_memory(const struct prediction *predictions, size_t count)
+{
+    size_t rows = 0, right = 0, measured = 0;
+    double sum = 0, worst = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct row *row = predictions[i].row;
+        struct described_memory parts;
+        if (row->memory_bytes <= 0)
+            continue;
+        const double bytes = prediction_memory(&predictions[i], &parts), error = bytes / row->memory_bytes - 1;
+        const bool fits = bytes <= DEVICE_BYTES;
+        rows++;
+        right += fits == isfinite(row->memory_bytes);
+        if (isfinite(row->memory_bytes)) {
+            measured++;
+            sum += fabs(error);
+            worst = fmax(worst, fabs(error));
+        }
+        printf("memory %-6s data %-3u pipeline %-2u tensor %-2u micro-batch %-2u  %5.1f GiB  predicted %5.1f GiB (%s)  "
+               "weights %.1f gradients %.1f optimizer %.1f activations %.1f working %.1f\n",
+               row->model, row->data, row->pipeline, row->tensor, row->micro_batch, row->memory_bytes / 0x1p30,
+               bytes / 0x1p30, fits ? "fits" : "does not fit", parts.weights / 0x1p30, parts.gradients / 0x1p30,
+               parts.optimizer / 0x1p30, parts.activations / 0x1p30, parts.working / 0x1p30);
+    }
+    printf("memory: %zu of %zu verdicts right; %zu measured, error mean %.1f %%, worst %.1f %%\n", right, rows,
+           measured, measured ? 100 * sum / (double)measured : 0, 100 * worst);
+}
+
 static int fail(const struct error *error)
 {
     fprintf(stderr, "published: %s\n", error->text);
@@ -106,6 +136,7 @@ int main(int argc, char **argv)
         print_errors("fitted", predictions, count, role, fitted);
     }
     print_regret(predictions, count, fitted);
+    print_memory(predictions, count);
     for (size_t i = 0; i < count; i++)
         prediction_close(&predictions[i]);
     free(predictions);

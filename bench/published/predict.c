@@ -43,18 +43,22 @@ static struct cluster_device device_of(const double parameters[PARAMETERS])
 
 /* ---- opening ---- */
 
+static struct work_settings settings_of(const struct row *row, uint32_t micro_batch)
+{
+    return (struct work_settings){.implementation = row->implementation,
+                                  .batch = micro_batch,
+                                  .sequence = row->shape.context,
+                                  .divides_rows = row->divides_rows,
+                                  .recompute = row->recompute,
+                                  .dropout = 0.1};
+}
+
 static weft_status add_candidate(struct prediction *prediction, uint32_t micro_batch, uint32_t virtual_stages,
                                  struct error *error)
 {
-    const struct row *row = prediction->row;
     struct candidate *candidate = &prediction->candidates[prediction->count];
     *candidate = (struct candidate){.micro_batch = micro_batch, .virtual_stages = virtual_stages};
-    const struct work_settings settings = {.implementation = row->implementation,
-                                           .batch = micro_batch,
-                                           .sequence = row->shape.context,
-                                           .divides_rows = row->divides_rows,
-                                           .recompute = row->recompute,
-                                           .dropout = 0.1};
+    const struct work_settings settings = settings_of(prediction->row, micro_batch);
     weft_status status = model_work_open(prediction->description, &settings, &candidate->work, error);
     prediction->count += status == WEFT_OK;
     return status;
@@ -227,4 +231,37 @@ double prediction_seconds(const struct prediction *prediction, const double para
         }
     }
     return best;
+}
+
+/* ---- memory ---- */
+
+double prediction_memory(const struct prediction *prediction, struct described_memory *of_largest)
+{
+    const struct row *row = prediction->row;
+    const struct candidate *candidate = &prediction->candidates[0];
+    const uint32_t micro_batches = row->global_batch / row->data / candidate->micro_batch;
+    const size_t layers = prediction->description->layer_count;
+    const struct work_settings settings = settings_of(row, candidate->micro_batch);
+    double largest = 0;
+    for (uint32_t s = 0; s < row->pipeline; s++) {
+        struct described_stage stage = {
+            .description = prediction->description,
+            .settings = &settings,
+            .first_layer = layers,
+            .under_way = described_under_way(row->pipeline, s, candidate->virtual_stages, micro_batches),
+            .data = row->data,
+            .zero = row->zero};
+        for (size_t i = 0; i < layers; i++)
+            if (stage_of(row, i) == s) {
+                stage.first_layer = i < stage.first_layer ? i : stage.first_layer;
+                stage.layer_end = i + 1;
+            }
+        const struct described_memory memory = described_memory_of(&stage);
+        const double bytes = described_memory_total(&memory);
+        if (bytes > largest) {
+            largest = bytes;
+            *of_largest = memory;
+        }
+    }
+    return largest;
 }

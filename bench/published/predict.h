@@ -4,6 +4,7 @@
 #define BENCH_PUBLISHED_PREDICT_H
 
 #include "rows.h"
+#include "training/simulate/described_memory.h"
 
 /** What may be fitted. Everything else follows from data sheets and from the work of the layers. */
 enum parameter {
@@ -53,5 +54,8 @@ struct breakdown {
 /** Seconds of an iteration; `breakdown` may be NULL. */
 double prediction_seconds(const struct prediction *prediction, const double parameters[PARAMETERS],
                           struct breakdown *breakdown);
+
+/** Bytes of the pipeline rank that needs the most, and what it needs them for. */
+double prediction_memory(const struct prediction *prediction, struct described_memory *of_largest);
 
 #endif

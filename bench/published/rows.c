@@ -94,7 +94,7 @@ static weft_status add_vtrain(struct row_list *list, const struct csv_line *line
     row.source = "vtrain";
     row.cluster = "dgx-a100-4x200";
     row.seconds = number_of(line, "iteration_ms") * 1e-3;
-    weft_status status = implementation_find("megatron-2021", &row.implementation, error);
+    weft_status status = implementation_find("megatron-deepspeed", &row.implementation, error);
     return status == WEFT_OK ? append_row(list, &row, error) : status;
 }
 
