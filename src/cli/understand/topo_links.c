@@ -57,7 +57,7 @@ static void print_device(FILE *output, const struct cluster_device *device)
 }
 
 /* "hosts       16 of 8 A100-80GB, 8 interfaces, 200 GB/s together" */
-static void print_group(FILE *output, const struct cluster_file *cluster, const struct cluster_group *group)
+static void print_alike_hosts(FILE *output, const struct cluster_file *cluster, const struct cluster_group *group)
 {
     const char *kind = cluster->device_count ? cluster->devices[group->device].kind : "ranks";
     double bandwidth = group->bandwidth > 0       ? group->bandwidth
@@ -86,7 +86,7 @@ void topo_print_cluster(FILE *output, const struct cluster_file *cluster)
     for (uint32_t i = 0; i < cluster->device_count; i++)
         print_device(output, &cluster->devices[i]);
     for (uint32_t i = 0; i < cluster->group_count; i++)
-        print_group(output, cluster, &cluster->groups[i]);
+        print_alike_hosts(output, cluster, &cluster->groups[i]);
     for (uint32_t level = 0; level < cluster->level_count; level++) {
         const struct cluster_level *at = &cluster->levels[level];
         print_cost(output, at->name, &at->cost);

@@ -34,9 +34,9 @@ weft_status cluster_name_directory(char path[FILE_PATH_BYTES], struct error *err
             if (file_join(path, *above ? above : "/", places[i], NULL) == WEFT_OK && cluster_path_is(path, S_IFDIR))
                 return WEFT_OK;
     }
-    return error_set(
-        error, WEFT_ERROR_SYSTEM,
-        "the described clusters are not installed: no directory above this program has share/weft/clusters");
+    return error_set(error, WEFT_ERROR_SYSTEM,
+                     "the described clusters are not installed: no directory above this program has '%s' or '%s'",
+                     places[0], places[1]);
 }
 
 /* The file of a kind of `length` letters, if there is one. */
@@ -91,7 +91,7 @@ weft_status cluster_name_load(const char *text, struct cluster_file *cluster, st
     const char *dash = strrchr(text, '-');
     int64_t hosts = 0;
     if (!cluster_find_kind(directory, text, strlen(text), path)) {
-        if (!dash || strspn(dash + 1, "0123456789") != strlen(dash + 1) ||
+        if (!dash || !dash[1] || strspn(dash + 1, "0123456789") != strlen(dash + 1) ||
             !cluster_find_kind(directory, text, (size_t)(dash - text), path))
             return cluster_refuse_name(text, directory, error);
         status = text_parse_integer(dash + 1, "the number of hosts", 1, CLUSTER_HOSTS_MOST, &hosts, error);
@@ -102,9 +102,11 @@ weft_status cluster_name_load(const char *text, struct cluster_file *cluster, st
         return status;
     if (hosts)
         status = cluster_file_resize(cluster, (uint32_t)hosts, error);
-    /* The name that people typed finds the cluster again, so it becomes a part of the cluster's name. */
-    size_t length = strlen(cluster->name);
-    snprintf(cluster->name + length, sizeof cluster->name - length, " (%s)", text);
+    /* The name that people typed finds the cluster again, so it comes first in the cluster's name. */
+    char title[CLUSTER_NAME_BYTES];
+    memcpy(title, cluster->name, sizeof title);
+    int used = snprintf(cluster->name, sizeof cluster->name, "%.*s", CLUSTER_NAME_BYTES - 1, text);
+    snprintf(cluster->name + used, sizeof cluster->name - (size_t)used, ": %s", title);
     if (status != WEFT_OK)
         cluster_file_free(cluster);
     return status;

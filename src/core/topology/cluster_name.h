@@ -16,8 +16,8 @@
 weft_status cluster_name_load(const char *text, struct cluster_file *cluster, struct error *error);
 
 /**
- * The directory of described kinds: share/weft/clusters (installed) or share/clusters (in the source tree), in the
- * nearest directory above this program that has one. Errors: SYSTEM if there is none.
+ * The directory of described kinds: where they are installed (DATADIR/weft/clusters) or share/clusters (in the source
+ * tree), below the nearest directory above this program that has one. Errors: SYSTEM if there is none.
  */
 weft_status cluster_name_directory(char path[FILE_PATH_BYTES], struct error *error);
 
