@@ -96,7 +96,7 @@ void prediction_close(struct prediction *prediction)
 
 /* ---- communication ---- */
 
-/* A ring over `ranks` ranks, of which `inside` are on each node, while as many such groups as fit run on every node;
+/* A ring over `ranks` ranks, `inside` of them on each node, while as many such groups as fit run on every node;
  * `rounds` is 2 for an all-reduce and 1 for its halves. */
 static double ring_seconds(const struct row *row, const double parameters[PARAMETERS], double ranks, double inside,
                            double bytes, double rounds)

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static double larger_of(double a, double b)
+static double memory_larger(double a, double b)
 {
     return a > b ? a : b;
 }
@@ -85,12 +85,12 @@ static void add_activations(const struct described_stage *stage, struct describe
             const bool is_attention = !strcmp(model_layer_kind(description, i), "attention");
             const double dropped = !is_attention ? 0 : implementation->recomputes_core_only ? layer.core : layer.rest;
             kept += layer.input + layer.rest - dropped;
-            largest = larger_of(largest, dropped);
+            largest = memory_larger(largest, dropped);
         } else {
             const bool begins = (i - 1) % layers == 0;
             kept += begins ? layer.input : 0;
             open = (begins ? 0 : open) + layer.input + layer.rest;
-            largest = larger_of(largest, open);
+            largest = memory_larger(largest, open);
         }
     }
     if (implementation->keeps_outputs && stage->layer_end < description->layer_count)
