@@ -49,7 +49,7 @@ weft_status tuner_choose(const weft_comm *comm, const struct schedule_shape *sha
     struct algorithm_prices own;
     if (!prices)
         prices = &own;
-    weft_status status = simulate_prices(&comm->context->tuner.cluster, shape, TUNER_SIMULATED_RANKS, prices, error);
+    weft_status status = simulate_prices(&comm->context->tuner.cluster, shape, SIMULATED_RANKS, prices, error);
     if (status == WEFT_OK)
         *algorithm = prices->prices[prices->chosen].algorithm;
     return status;
