@@ -50,13 +50,13 @@ static void the_choice_among_many_ranks_is_nearly_the_best(void **state)
         uint64_t hard; /* bytes of one more all-reduce: where few nodes with long sums hide what many
                          messages cost (128 ranks at 1 MiB: 1.28 times the best) */
     } cases[] = {{"dgx-a100", 128, 1 << 19}, {"dgx-a100", 160, 1 << 20}, {"dgx-h100", 256, 1 << 20},
-                 {"dgx-a100", 320, 1 << 20}, {"aws-p4d", 200, 1 << 20},  {"aws-p5", 256, 1 << 20}};
+                 {"dgx-a100", 320, 1 << 20}, {"p4d", 200, 1 << 20},  {"p5", 256, 1 << 20}};
     static const uint64_t sizes[] = {64, 65536, 1 << 18, 1 << 22};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct cluster_file file;
         struct error error = {0};
         char path[512];
-        snprintf(path, sizeof path, "%s/%s.json", CLUSTERS, cases[i].file);
+        snprintf(path, sizeof path, "%s/%s.yaml", CLUSTERS, cases[i].file);
         if (cluster_file_load(path, &file, &error) != WEFT_OK)
             fail_msg("%s", error.text);
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)

@@ -209,7 +209,7 @@ const struct command command_explain = {
         "file.",
     .examples = "weft explain allreduce 4M\n"
                 "weft explain allreduce 64 --ranks 16 --nodes 4\n"
-                "weft explain allreduce 64M --cluster share/clusters/dgx-h100.json --ranks 64\n"
+                "weft explain allreduce 64M --cluster dgx-h100-8\n"
                 "weft run --hosts hosta:2,hostb:2 -- weft explain allgather 1M\n",
     .words = "COLLECTIVE [BYTES]",
     COMMAND_OPTIONS(options),

@@ -3,6 +3,7 @@
 #include "cli/understand/plan_show.h"
 
 #include "base/text.h"
+#include "core/topology/cluster_name.h"
 #include "training/model/file/model_file.h"
 #include "training/plan/calibrate.h"
 #include "training/plan/strategy.h"
@@ -19,8 +20,9 @@ static const struct cli_option options[] = {
     CLI_TEXT("model", 'm', "NAME", &chosen.model, "gpt", "a model size by name, or a YAML file, as for weft train"),
     CLI_INTEGER("ranks", 'n', "N", &chosen.ranks, "4", 1, 4096, "largest number of ranks per node"),
     CLI_INTEGER("nodes", 0, "N", &chosen.nodes, "1", 1, 4096, "nodes like this machine"),
-    CLI_TEXT("cluster", 'c', "FILE", &chosen.cluster, NULL,
-             "take nodes, ranks and links from this cluster file; each rank computes as fast as one does here"),
+    CLI_TEXT(
+        "cluster", 'c', "NAME", &chosen.cluster, NULL,
+        "take nodes, ranks and links from this cluster (dgx-a100-16, or a file); each rank computes as fast as one does here"),
     CLI_INTEGER("batch", 'b', "N", &chosen.batch, "32", 1, 1e6, "sequences in a global batch"),
     CLI_INTEGER("sequence", 0, "N", &chosen.sequence, "0", 0, 1e6, "tokens in a sequence",
                 .default_text = "the model's context"),
@@ -45,9 +47,8 @@ static void plan_print(const struct strategy_problem *problem, const struct stra
         const struct strategy *s = &strategies[i];
         char bucket[32];
         fprintf(out, "%5u %5u %11u %6u %9s  %-16s %10.2f %10.2f %10.2f %10.2f %9.0f  %s%s\n", s->ranks, s->nodes,
-                s->micro_batch, s->share,
-                s->ranks > 1 ? text_bytes(s->bucket_bytes, bucket, sizeof bucket) : "-", s->algorithm,
-                s->compute_seconds * 1e3, s->communication_seconds * 1e3, s->exposed_seconds * 1e3,
+                s->micro_batch, s->share, s->ranks > 1 ? text_bytes(s->bucket_bytes, bucket, sizeof bucket) : "-",
+                s->algorithm, s->compute_seconds * 1e3, s->communication_seconds * 1e3, s->exposed_seconds * 1e3,
                 s->step_seconds * 1e3, tokens / s->step_seconds, text_bytes(s->node_bytes, memory, sizeof memory),
                 s->fits ? "" : " (does not fit)");
     }
@@ -80,7 +81,7 @@ static weft_status plan_search(const struct model_description *description, stru
                          sequence, description->shape.context);
     weft_status status = WEFT_OK;
     if (chosen.cluster) {
-        status = cluster_file_load(chosen.cluster, &file, error);
+        status = cluster_name_load(chosen.cluster, &file, error);
         if (status == WEFT_OK)
             status = cluster_describe_file(&file, machine, &cluster, error);
     } else {

@@ -52,8 +52,10 @@ struct cluster_file {
     struct cluster_device devices[CLUSTER_DEVICES_MOST];
     uint32_t group_count; /**< 0: all hosts are alike; sizes are those of the levels, and the device is the first one */
     struct cluster_group groups[CLUSTER_GROUPS_MOST];
-    double overlap_slowdown; /**< a rank computes (1 + this) times as long while its collectives progress */
-    int64_t measured;        /**< seconds since 1970; 0: described, not measured */
+    double collective_launch; /**< seconds that every collective takes besides its messages: to start its kernel, say.
+                                 Not a part of what the simulator of collectives returns */
+    double overlap_slowdown;  /**< a rank computes (1 + this) times as long while its collectives progress */
+    int64_t measured;         /**< seconds since 1970; 0: described, not measured */
 };
 
 /**

@@ -27,6 +27,7 @@ static const struct cluster_key keys_of_file[] = {
     VALUE("cache", "cache_bytes", U64, cluster_file, cache_bytes, BYTES, 0, 1e15),
     VALUE("copy_bandwidth", "copy_bytes_per_second", DOUBLE, cluster_file, copy_bandwidth, BYTES_PER_SECOND, RATES),
     VALUE("memory_bandwidth", "memory_bytes_per_second", DOUBLE, cluster_file, memory_bandwidth, BYTES_PER_SECOND, RATES),
+    VALUE("collective_launch", NULL, DOUBLE, cluster_file, collective_launch, SECONDS, 0, 1),
     VALUE("overlap_slowdown", NULL, DOUBLE, cluster_file, overlap_slowdown, NUMBER, 0, 100),
     OTHER("devices"),
     OTHER("groups"),

@@ -36,8 +36,10 @@ weft_status cluster_map_ranks(const struct cluster_file *file, uint32_t ranks, u
                               struct error *error);
 void cluster_map_free(struct cluster_map *map);
 
-/** The cluster that `file` describes (it is borrowed), each node with the memory of `machine`. Errors: ARGUMENT if the
- * file does not give the cluster's size. */
+/**
+ * The cluster that `file` describes (it is borrowed). A node has the memory of its devices or, if the file describes
+ * none, that of `machine`. Errors: ARGUMENT if the file does not give the cluster's size.
+ */
 weft_status cluster_describe_file(const struct cluster_file *file, const struct machine *machine,
                                   struct cluster *cluster, struct error *error);
 

@@ -60,8 +60,6 @@ struct simulated_cluster {
                                 one */
     double copy_bandwidth;   /**< bytes/s one rank copies or reduces at, within the cache */
     double memory_bandwidth; /**< bytes/s one rank moves beyond the cache */
-    double peer_bandwidth;   /**< bytes/s, each way, at which a rank reads and writes the memory of others on its node
-                                (devices with memory of their own); 0: as fast as its own */
     uint64_t cache_bytes;    /**< of the last level, a node */
     uint32_t cores;          /**< of a machine; ranks beyond them take turns. 0: a processor for every rank */
     uint32_t sharing;        /**< nodes that share a machine's cores: containers; 0: none do */

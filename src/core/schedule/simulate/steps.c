@@ -279,12 +279,9 @@ static double work_locally(struct simulate_simulation *simulation, double now, c
     if (!streams.all)
         return now;
     uint64_t bytes = bytes_of(simulation, runner, step);
-    double seconds = moving(simulation, bytes, streams.all), peer_bandwidth = simulation->cluster->peer_bandwidth;
-    uint32_t most = streams.read > streams.written ? streams.read : streams.written;
-    simulation->given[runner->rank] += (double)bytes * most;
-    if (peer_bandwidth > 0)
-        seconds = fmax(seconds, (double)bytes * most / peer_bandwidth);
-    return simulate_work(simulation, runner->rank, now, seconds);
+    simulation->given[runner->rank] +=
+        (double)bytes * (streams.read > streams.written ? streams.read : streams.written);
+    return simulate_work(simulation, runner->rank, now, moving(simulation, bytes, streams.all));
 }
 
 /* ---- lanes ---- */
