@@ -192,7 +192,7 @@ uint32_t network_end(struct simulated_network *network, double *latency)
 /* ---- dividing the links ---- */
 
 /* All that is connected to the links whose messages have changed; returns the numbers of both. */
-static uint32_t network_find(struct simulated_network *network, uint32_t *flow_count)
+static uint32_t network_find_connected(struct simulated_network *network, uint32_t *flow_count)
 {
     uint32_t found = 0, flows = 0;
     network->stamp++;
@@ -254,7 +254,7 @@ void network_settle(struct simulated_network *network, double now)
 {
     if (!network->dirty_count)
         return;
-    uint32_t flows, resources = network_find(network, &flows), fixed = 0;
+    uint32_t flows, resources = network_find_connected(network, &flows), fixed = 0;
     while (fixed < flows) {
         double share = INFINITY;
         for (uint32_t i = 0; i < resources;) {

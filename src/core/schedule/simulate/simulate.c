@@ -146,7 +146,7 @@ static weft_status simulation_open(struct simulate_simulation *simulation, struc
 
 /* ---- results ---- */
 
-/* `iterations`: all, of which the first were simulated. */
+/* `iterations`: all; the first of them were simulated. */
 static void report_fill(const struct simulate_simulation *simulation, uint64_t iterations,
                         struct simulated_report *report)
 {

@@ -55,11 +55,11 @@ void simulate_group_close(struct schedule_shape *group)
 /* ---- prices ---- */
 
 /*
- * What is left to one of `alike` equal groups, of which all ranks of a node together keep `interfaces` of them busy.
+ * What is left to one of `alike` equal groups.
  * Where the nodes have an interface for every rank of all groups, the groups do not meet there.
  */
-static struct simulated_cluster share_of(const struct simulated_cluster *cluster, const struct schedule_shape *shape,
-                                         uint32_t alike)
+static struct simulated_cluster cluster_share(const struct simulated_cluster *cluster,
+                                              const struct schedule_shape *shape, uint32_t alike)
 {
     struct simulated_cluster share = *cluster;
     uint32_t interfaces = cluster->interfaces ? cluster->interfaces : 1, nodes = shape_units(shape, 0);
@@ -79,7 +79,7 @@ weft_status simulate_price(const struct simulated_cluster *cluster, const struct
     *price = (struct simulated_price){0};
     if (shape->ranks == 1)
         return WEFT_OK;
-    struct simulated_cluster share = share_of(cluster, shape, alike ? alike : 1);
+    struct simulated_cluster share = cluster_share(cluster, shape, alike ? alike : 1);
     struct algorithm_prices prices;
     struct simulated_report report = {0};
     weft_status status = simulate_prices(&share, shape, SIMULATED_RANKS, &prices, error);

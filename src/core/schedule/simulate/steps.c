@@ -19,8 +19,8 @@ uint64_t simulation_step_bytes(const struct schedule *schedule, const struct ste
     return schedule_parts(segment, schedule->parts, step->value, step->chunks).bytes;
 }
 
-static uint64_t bytes_of(const struct simulate_simulation *simulation, const struct runner *runner,
-                         const struct step *step)
+static uint64_t step_bytes(const struct simulate_simulation *simulation, const struct runner *runner,
+                           const struct step *step)
 {
     return simulation_step_bytes(simulation->schedules[runner->rank], step, simulation->block_bytes, runner->iteration);
 }
@@ -137,9 +137,9 @@ static void receive(struct simulate_simulation *simulation, double now, uint32_t
     const struct link_parameters *link = network_link(&simulation->network, crossed);
     double seconds = link->overhead;
     if (!crossed) /* the receiver copies */
-        seconds += (double)bytes_of(simulation, runner, step) / link->bandwidth;
+        seconds += (double)step_bytes(simulation, runner, step) / link->bandwidth;
     if (step->kind == STEP_RECEIVE_REDUCE)
-        seconds += moving(simulation, bytes_of(simulation, runner, step), 3);
+        seconds += moving(simulation, step_bytes(simulation, runner, step), 3);
     events_push(&simulation->events, simulate_work(simulation, runner->rank, now, seconds), EVENT_DONE, index);
 }
 
@@ -148,7 +148,7 @@ static void begin_send(struct simulate_simulation *simulation, double now, uint3
     struct runner *runner = &simulation->runners[index];
     uint32_t crossed = crossed_to(simulation, runner->rank, step);
     const struct link_parameters *link = network_link(&simulation->network, crossed);
-    double bytes = (double)bytes_of(simulation, runner, step);
+    double bytes = (double)step_bytes(simulation, runner, step);
     simulation->messages++;
     simulation->given[runner->rank] += bytes;
     runner->channel = pipe_with(simulation, runner->rank, step, true);
@@ -188,8 +188,8 @@ static void arrival(struct simulate_simulation *simulation, double now, uint32_t
 /* ---- shared memory ---- */
 
 /* A rank of a group, as it is simulated. */
-static uint32_t member_of(const struct simulate_simulation *simulation, const struct schedule *schedule,
-                          const struct schedule_group *group, uint32_t i)
+static uint32_t simulated_member(const struct simulate_simulation *simulation, const struct schedule *schedule,
+                                 const struct schedule_group *group, uint32_t i)
 {
     uint32_t rank = schedule->members[group->first + i];
     return simulation->fold ? simulation->fold->class_of[rank] : rank;
@@ -204,7 +204,7 @@ static bool signals_seen(const struct simulate_simulation *simulation, const str
     const struct schedule_group *group = &schedule->groups[step->peer];
     uint32_t needed = step->stride * (runner->iteration - step->value_lag) + step->value;
     for (uint32_t i = 0; i < group->count; i++) {
-        uint32_t rank = member_of(simulation, schedule, group, i);
+        uint32_t rank = simulated_member(simulation, schedule, group, i);
         if (rank != runner->rank && simulation->runners[simulation->first[rank] + step->operands].signals < needed)
             return false;
     }
@@ -218,17 +218,17 @@ static void begin_exchange(struct simulate_simulation *simulation, double now, u
     const struct schedule_group *group = &schedule->groups[step->peer];
     simulation->runners[index].published = true;
     for (uint32_t i = 0; i < group->count; i++)
-        if (!simulation->runners[simulation->first[member_of(simulation, schedule, group, i)]].published)
+        if (!simulation->runners[simulation->first[simulated_member(simulation, schedule, group, i)]].published)
             return;
     /* Each reads the contributions of all others; beyond the flag's own line they lie in other cores' caches. */
     double time = simulation->cluster->near.latency, bytes = 0;
     for (uint32_t i = 0; i < group->count; i++)
-        bytes += (double)simulation->schedules[member_of(simulation, schedule, group, i)]->input_blocks *
+        bytes += (double)simulation->schedules[simulated_member(simulation, schedule, group, i)]->input_blocks *
                  (double)simulation->block_bytes;
     if (bytes > SCHEDULE_LINE_BYTES * (double)group->count)
         time += simulation->cluster->near.latency / 2 + bytes / simulation->cluster->copy_bandwidth;
     for (uint32_t i = 0; i < group->count; i++) {
-        uint32_t rank = member_of(simulation, schedule, group, i);
+        uint32_t rank = simulated_member(simulation, schedule, group, i);
         double end = simulation->cores ? simulate_work(simulation, rank, now, time) : now + time;
         events_push(&simulation->events, end, EVENT_DONE, simulation->first[rank]);
     }
@@ -278,7 +278,7 @@ static double work_locally(struct simulate_simulation *simulation, double now, c
     struct streams streams = streams_of(simulation->schedules[runner->rank], step);
     if (!streams.all)
         return now;
-    uint64_t bytes = bytes_of(simulation, runner, step);
+    uint64_t bytes = step_bytes(simulation, runner, step);
     simulation->given[runner->rank] +=
         (double)bytes * (streams.read > streams.written ? streams.read : streams.written);
     return simulate_work(simulation, runner->rank, now, moving(simulation, bytes, streams.all));
@@ -353,7 +353,7 @@ static void done(struct simulate_simulation *simulation, double now, uint32_t in
                                       .lane = runner->lane,
                                       .iteration = runner->iteration,
                                       .step = step,
-                                      .bytes = bytes_of(simulation, runner, step),
+                                      .bytes = step_bytes(simulation, runner, step),
                                       .begin = runner->since,
                                       .end = now};
         simulation->watch->step(simulation->watch->context, &seen);
@@ -377,7 +377,7 @@ static void visible(struct simulate_simulation *simulation, double now, uint32_t
             continue;
         const struct schedule_group *group = &schedule->groups[schedule->steps[i].peer];
         for (uint32_t k = 0; k < group->count; k++)
-            look_again(simulation, now, member_of(simulation, schedule, group, k));
+            look_again(simulation, now, simulated_member(simulation, schedule, group, k));
         break;
     }
 }
@@ -399,7 +399,7 @@ void simulation_step_event(struct simulate_simulation *simulation, const struct 
         runner = &simulation->runners[event->subject];
         network_begin(&simulation->network, event->time, event->subject, simulation_rank(simulation, runner->rank),
                       simulation_step(simulation, runner)->peer,
-                      bytes_of(simulation, runner, simulation_step(simulation, runner)));
+                      step_bytes(simulation, runner, simulation_step(simulation, runner)));
         break;
     case EVENT_ARRIVAL:
         arrival(simulation, event->time, event->subject);

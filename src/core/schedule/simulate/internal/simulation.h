@@ -12,7 +12,7 @@
 #include "core/schedule/simulate/internal/fold.h"
 #include "core/schedule/simulate/internal/network.h"
 
-/** The most that a channel's number has room for: ranks of a folded node, and folded nodes. */
+/** Limits of a channel number: ranks of a folded node, and folded nodes. */
 #define FOLD_RANKS 4096
 #define FOLD_NODES (1u << 24)
 
