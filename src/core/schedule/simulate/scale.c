@@ -5,7 +5,8 @@
  * growth is extrapolated. With every doubling, algorithms made of rounds grow by the same amount, those with a message
  * for every rank by twice the previous amount, and those that fill links by half of it: the ratio of the two increases
  * shows which. If nodes lost ranks, the smallest size is simulated once more with all of them, and the extra time is
- * added. Where all nodes are alike none of this is needed: one node is simulated for all.
+ * added. Where all nodes are alike, or nearly, none of this is needed: one
+ * node is simulated for all.
  */
 #include "core/schedule/simulate/simulate_price.h"
 
@@ -62,6 +63,8 @@ static struct thinning choose_thinning(const struct schedule_shape *shape, uint3
     *varied = keep[NODES] >= VARIED_LEAST ? NODES : keep[LEAVES] >= VARIED_LEAST ? LEAVES : RANKS;
     uint32_t other = *varied == NODES ? LEAVES : NODES;
     keep[*varied] = 1u << (31 - __builtin_clz(keep[*varied]));
+    if (!(shape->ranks & (shape->ranks - 1))) /* their sum is one, though leaves are uneven: so is the smaller shape */
+        keep[other] = 1u << (31 - __builtin_clz(keep[other]));
     while ((uint64_t)pods * keep[RANKS] * keep[NODES] * keep[LEAVES] > most) {
         uint32_t which = keep[*varied] > VARIED_LEAST          ? *varied
                          : keep[RANKS] > 1 && *varied != RANKS ? RANKS
@@ -123,6 +126,9 @@ static bool thin(const struct schedule_shape *shape, const struct simulated_clus
     thinned->shape.root = thinned->shape.peer = 0;
     if (shape->collective == COLLECTIVE_SENDRECEIVE)
         thinned->shape.peer = kept_ranks - 1;
+    if (cluster->interfaces > 1) /* the node keeps its bandwidth, for fewer ranks */
+        thinned->cluster.interfaces =
+            (cluster->interfaces * thinning.keep[RANKS] + thinning.all[RANKS] - 1) / thinning.all[RANKS];
     double nodes_kept = (double)thinning.keep[NODES] / thinning.all[NODES];
     thinned->cluster.above[0].bandwidth *= nodes_kept;
     thinned->cluster.above[1].bandwidth *= nodes_kept * thinning.keep[LEAVES] / thinning.all[LEAVES];
@@ -218,6 +224,41 @@ static weft_status scale_bound(const struct algorithm *algorithm, const struct s
     return WEFT_OK;
 }
 
+/* Whether the uplinks of every leaf and pod carry all that the units below them can send: none is ever waited for. */
+static bool uplinks_are_ample(const struct schedule_shape *shape, const struct simulated_cluster *cluster)
+{
+    double below = cluster->far.bandwidth;
+    for (uint32_t level = 1; level < shape_levels(shape); level++) {
+        double bandwidth = cluster->above[level - 1].bandwidth;
+        if (bandwidth > 0 && bandwidth < below * largest(shape, level))
+            return false;
+        below = bandwidth > 0 ? bandwidth : below * largest(shape, level);
+    }
+    return true;
+}
+
+/*
+ * Leaves of different sizes are not alike. But where their uplinks are ample, leaves differ from one large one in
+ * latency only; an algorithm that does not look at them is simulated as if all nodes were under one, as far apart as
+ * the farthest.
+ */
+static weft_status simulate_flat(const struct algorithm *algorithm, const struct schedule_shape *shape,
+                                 const struct simulated_cluster *cluster, struct simulated_report *report, bool *folded,
+                                 struct error *error)
+{
+    struct schedule_shape flat = *shape;
+    struct simulated_cluster farthest = *cluster;
+    *folded = false;
+    flat.above[0] = flat.above[1] = NULL;
+    if (shape_levels(shape) < 2 || algorithm_refuses(algorithm, &flat) || !uplinks_are_ample(shape, cluster))
+        return WEFT_OK;
+    for (uint32_t level = 0; level < SHAPE_LEVELS; level++) {
+        farthest.far.latency = fmax(farthest.far.latency, cluster->above[level].latency);
+        farthest.far.overhead = fmax(farthest.far.overhead, cluster->above[level].overhead);
+    }
+    return schedule_simulate_folded(algorithm, &flat, &farthest, NULL, report, folded, error);
+}
+
 weft_status simulate_report(const struct algorithm *algorithm, const struct schedule_shape *shape,
                             const struct simulated_cluster *cluster, uint32_t most_ranks,
                             struct simulated_report *report, struct error *error)
@@ -228,6 +269,11 @@ weft_status simulate_report(const struct algorithm *algorithm, const struct sche
     weft_status status = schedule_simulate_folded(algorithm, shape, cluster, NULL, report, &folded, error);
     if (status != WEFT_OK || folded)
         return status;
+    status = simulate_flat(algorithm, shape, cluster, report, &folded, error);
+    if (status != WEFT_OK)
+        return status;
+    if (folded)
+        return scale_bound(algorithm, shape, cluster, report, error);
     double prices[SIZES], simulated = 1, ignored;
     uint32_t varied;
     const struct thinning largest_size = choose_thinning(shape, most_ranks, &varied);
