@@ -20,14 +20,10 @@
 #include "core/schedule/simulate/simulate.h"
 #include "core/topology/cluster_device.h"
 #include "training/parallel/execute/executor.h"
-
-struct implementation; /* training/simulate/implementation.h */
+#include "training/simulate/work.h"
 
 /** Levels of links: between ranks of a host, between hosts, between leaves, between pods. */
 #define STEP_LINK_LEVELS (2 + SHAPE_LEVELS)
-
-/** The passes of a layer: the kinds of operations that compute, in the order of enum step_operation_kind. */
-#define STEP_PASSES 3
 
 /** Where ranks are and what they are. All members are borrowed. Seconds, bytes, bytes/s. */
 struct step_cluster {
@@ -53,26 +49,24 @@ struct step_setting {
      */
     const struct executor_config *config;
     const uint32_t *first_unit; /**< of each stage and the end; NULL: balanced by the costs of the slowest device */
+    const struct implementation *implementation; /**< NULL: Weft's own, with products in `precision` */
     enum cluster_precision precision;
-    const struct implementation *implementation; /**< NULL: Weft's own */
     const struct step_cluster *cluster;
 };
 
-/** A collective of one group, or a message, alone on the links. */
+/** A collective of one group, or a message, alone on the links. Zeroed: nothing to do. */
 struct step_transfer {
     double seconds;
-    double
-        bytes[STEP_LINK_LEVELS]; /**< through the busiest unit of each level, in one direction: out of a rank, a host's
-                                       interfaces, a leaf's uplinks, a pod's */
-    double busy;                 /**< share of `seconds` in which the ranks' processors work on it, 0 to 1 */
+    double bytes[STEP_LINK_LEVELS]; /**< out of the busiest unit of each level: a rank, a host, a leaf, a pod; as many
+                                       enter one */
+    double busy;                    /**< share of `seconds` in which the ranks' processors work on it, 0 to 1 */
 };
 
-/** A layer on one rank; all micro-batches are alike. */
+/** A layer on one rank; all micro-batches are alike. Seconds, without collectives. */
 struct step_unit_costs {
-    double passes[STEP_PASSES]; /**< seconds on the device, without collectives */
-    double recomputed;          /**< of these, seconds of repeating the forward pass: part of backward for inputs */
-    double update;              /**< seconds of the optimizer on this rank's share */
-    double within[STEP_PASSES]; /**< bytes that a rank contributes to collectives of the tensor axis within a pass */
+    double
+        passes[WORK_PASSES]; /**< by enum work_pass; that for weights includes adding to the sum over micro-batches */
+    double update;           /**< of the optimizer, on this rank's share */
 };
 
 /** Prices of collectives, kept by collective, bytes and placement. Belongs to one thread. */
@@ -86,7 +80,8 @@ void step_prices_close(struct step_prices *prices);
 struct step_costs {
     struct step_shape shape; /**< first_unit is the costs' */
     uint32_t *first_unit;
-    uint32_t units, tensor, ranks;
+    uint32_t units, ranks;
+    struct mesh mesh;
     const struct step_cluster *cluster; /**< borrowed */
     uint32_t *points;                   /**< of each rank: mesh_place() */
     uint32_t *shares;                   /**< micro-batches of each coordinate of the data axis */
@@ -97,14 +92,17 @@ struct step_costs {
     uint32_t *groups[MESH_AXES], *group_class[MESH_AXES];
     uint32_t group_count[MESH_AXES], class_count[MESH_AXES];
 
-    /** Collectives of a class: passes[(class x units + unit) x STEP_PASSES + pass] of the tensor axis, the others
-     * [class x units + unit] of the data axis. */
-    struct step_transfer *within, *gathers, *reductions, *shares_of_update;
+    /** Within passes, over the tensor axis: within[(class x units + unit) x WORK_PASSES + pass]. The pass for inputs
+     * includes recomputation, and WORK_RECOMPUTE is the pass for weights where that repeats it. Over the data axis:
+     * [class x units + unit], under ZeRO-2 and 3 of each micro-batch. A bucket's reduction is that of its last unit. */
+    struct step_transfer *within, *gathers, *reductions, *sharings;
     struct step_transfer
-        messages[STEP_LINK_LEVELS];              /**< of the rows between two stages, by the level that they cross */
+        messages[STEP_LINK_LEVELS];              /**< of rows between two stages, by the level at which they differ */
     struct step_transfer ties[STEP_LINK_LEVELS]; /**< of a tied table's gradient between the first and the last stage */
-    struct step_transfer norm;                   /**< over all ranks */
-    bool data_waits; /**< reductions over the data axis begin after the last pass (struct implementation) */
+    double *norms;                               /**< of squares: norms[device x pipeline ranks + pipeline rank] */
+    struct step_transfer norm;                   /**< of all ranks */
+    bool reductions_wait; /**< reductions begin after a rank's last pass: struct implementation */
+    bool messages_block;  /**< a rank does not compute while its messages move */
 };
 
 /**

@@ -79,6 +79,9 @@ struct executor_config {
  */
 bool executor_wants_sparse_table(const struct executor_config *config);
 
+/** Whether mesh and micro-batches go together. Errors: ARGUMENT. */
+weft_status executor_check_config(const struct executor_config *config, struct error *error);
+
 struct executor;
 
 /**
