@@ -10,7 +10,6 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #define HELD_BACK 0.9 /* share of the free memory that devices are said to have */
@@ -26,7 +25,8 @@ static const struct cli_option options[] = {
     CLI_INTEGER("threads", 't', "N", &chosen.threads, "1", 1, 1024, "compute threads of each rank"),
     CLI_INTEGER("hosts", 'H', "N", &chosen.hosts, "0", 0, CLUSTER_HOSTS_MOST, "describe N hosts like this one",
                 .default_text = "those of the ranks that a launcher started, or 1"),
-    CLI_TEXT("output", 'o', "FILE", &chosen.output, "-", "write the description to FILE; -: standard output"),
+    CLI_TEXT("output", 'o', "FILE", &chosen.output, NULL, "write the description to FILE",
+             .default_text = "standard output"),
 };
 
 /* To four digits: more would pretend to an accuracy that no measurement here has. */
@@ -122,9 +122,9 @@ static void machine_describe(weft_context *context, const struct machine *machin
         machine_describe_network(context, machine, &cluster->levels[1]);
 }
 
-static weft_status machine_write(const struct cluster_file *cluster, FILE *output, struct error *error)
+static weft_status profile_machine_write(const struct cluster_file *cluster, FILE *output, struct error *error)
 {
-    if (strcmp(chosen.output, "-") == 0) {
+    if (!chosen.output) {
         cluster_file_write(cluster, output);
         return WEFT_OK;
     }
@@ -149,7 +149,7 @@ static weft_status machine_profile(weft_context *context, const struct machine *
     if (status != WEFT_OK || weft_comm_rank(world) != 0)
         return status;
     machine_describe(context, machine, &fit, &cluster);
-    return machine_write(&cluster, output, error);
+    return profile_machine_write(&cluster, output, error);
 }
 
 static weft_status profile_machine_run(struct command_call *call, struct error *error)
