@@ -32,7 +32,7 @@ static void print_choice(FILE *out, const struct schedule_shape *shape, const st
     struct algorithm_prices prices;
     struct error error = {0};
     struct schedule *schedule = NULL;
-    if (simulate_prices(cluster, shape, TUNER_SIMULATED_RANKS, &prices, &error) != WEFT_OK ||
+    if (simulate_prices(cluster, shape, SIMULATED_RANKS, &prices, &error) != WEFT_OK ||
         schedule_generate(prices.prices[prices.chosen].algorithm, shape, 0, &schedule, &error) != WEFT_OK)
         fail_msg("%s", error.text);
     fprintf(out, "%5u ranks  %-14s  %10" PRIu64 " bytes  %-20s  %4u steps  %2u lanes  %016" PRIx64 "%s\n", shape->ranks,
@@ -46,7 +46,7 @@ static char *choices(const struct cluster_file *file)
 {
     const struct simulated_cluster cluster = tuner_cluster_of(file);
     uint32_t node = file->levels[0].size, leaf = node * file->levels[1].size;
-    const uint32_t counts[] = {node, TUNER_SIMULATED_RANKS, file->level_count > 2 ? 2 * leaf : leaf};
+    const uint32_t counts[] = {node, SIMULATED_RANKS, file->level_count > 2 ? 2 * leaf : leaf};
     char *text = NULL;
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
@@ -139,7 +139,7 @@ static void one_host_sums_about_as_fast_as_published(void **state)
         const struct simulated_cluster cluster = tuner_cluster_of(&file);
         struct schedule_shape shape = {
             .collective = COLLECTIVE_ALLREDUCE, .ranks = 8, .nodes = nodes, .block_bytes = cases[i].bytes};
-        if (simulate_prices(&cluster, &shape, TUNER_SIMULATED_RANKS, &prices, &error) != WEFT_OK)
+        if (simulate_prices(&cluster, &shape, SIMULATED_RANKS, &prices, &error) != WEFT_OK)
             fail_msg("%s", error.text);
         double seconds = prices.prices[prices.chosen].seconds + file.collective_launch;
         if (seconds < 0.8 * cases[i].seconds || seconds > 1.25 * cases[i].seconds)

@@ -25,7 +25,7 @@ static double regret(const struct cluster_file *file, enum collective collective
                                    .nodes = map.nodes,
                                    .above = {map.above[0], map.above[1]},
                                    .block_bytes = bytes};
-    if (simulate_prices(&cluster, &shape, TUNER_SIMULATED_RANKS, &guessed, &error) != WEFT_OK ||
+    if (simulate_prices(&cluster, &shape, SIMULATED_RANKS, &guessed, &error) != WEFT_OK ||
         simulate_prices(&cluster, &shape, ranks, &whole, &error) != WEFT_OK)
         fail_msg("%s", error.text);
     assert_non_null(strstr(guessed.reason, "extrapolated"));
@@ -74,7 +74,7 @@ static void one_large_node_has_a_price_too(void **state)
     const struct simulated_cluster cluster = tuner_default_cluster();
     struct schedule_shape shape = {.collective = COLLECTIVE_ALLREDUCE, .ranks = 192, .block_bytes = 1 << 20};
     struct algorithm_prices prices;
-    assert_int_equal(simulate_prices(&cluster, &shape, TUNER_SIMULATED_RANKS, &prices, NULL), WEFT_OK);
+    assert_int_equal(simulate_prices(&cluster, &shape, SIMULATED_RANKS, &prices, NULL), WEFT_OK);
     assert_string_equal(prices.prices[prices.chosen].algorithm->name, "direct");
     assert_true(prices.prices[prices.chosen].seconds > 0);
 }

@@ -67,7 +67,7 @@ static weft_status print_times(struct schedule *const *schedules, struct schedul
         shape.block_bytes = bytes;
         weft_status status = schedule_simulate(schedules, shape.ranks, &shape, &cluster, bytes, &seconds, error);
         if (status == WEFT_OK)
-            status = simulate_prices(&cluster, &shape, TUNER_SIMULATED_RANKS, &prices, error);
+            status = simulate_prices(&cluster, &shape, SIMULATED_RANKS, &prices, error);
         if (status != WEFT_OK)
             return status;
         const struct algorithm_price *best = &prices.prices[prices.chosen];

@@ -147,7 +147,7 @@ weft_status cluster_price_allreduce(const struct cluster *cluster, uint32_t rank
         .block_bytes = bytes,
     };
     struct algorithm_prices prices;
-    status = simulate_prices(&cluster->links, &shape, TUNER_SIMULATED_RANKS, &prices, error);
+    status = simulate_prices(&cluster->links, &shape, SIMULATED_RANKS, &prices, error);
     if (status == WEFT_OK) {
         const struct algorithm_price *chosen = &prices.prices[prices.chosen];
         *algorithm = chosen->algorithm->name;

@@ -14,15 +14,19 @@
  * Megatron-LM in f16 (Micikevicius et al. 2018; Rajbhandari et al. 2020, section 3): weights and gradients of 2 bytes, a
  * master copy and two moments in f32, and gradients cast to f32 for the step. Its update casts (2 + 4), reads for the norm
  * (4), steps (7 x 4) and casts back (4 + 2). Since 2022 gradients are summed in f32 by the products themselves
- * (Korthikanti et al. 2022 measure that version).
+ * (Korthikanti et al. 2022 measure that version). DeepSpeed's ZeRO-1 also keeps a rank's part of the gradients in f32, and
+ * by default has two buckets of 5e8 gradients and one of as many weights, 1 GB each.
+ *
+ * runtime_bytes, besides those buckets: CUDA context, cuBLAS workspaces, NCCL's buffers of three communicators, and
+ * fragments of PyTorch's allocator, 5 GB together. That is an estimate.
  */
 #define WEFT_COMMON                                                                                                    \
-    .runnable = true, .type = WEFT_F32, .gradient_bytes = 4, .gradient_wire_bytes = 4, .optimizer_bytes = 8,           \
-    .update_traffic_bytes = 28, .accumulation_bytes = 12, .skips_masked = true, .overlaps_reductions = true,           \
-    .overlaps_pipeline = true
+    .layers_of_checkpoint = 1, .runnable = true, .type = WEFT_F32, .gradient_bytes = 4, .gradient_wire_bytes = 4,      \
+    .optimizer_bytes = 8, .update_traffic_bytes = 28, .accumulation_bytes = 12, .skips_masked = true,                  \
+    .overlaps_reductions = true, .overlaps_pipeline = true
 #define MEGATRON_COMMON                                                                                                \
-    .stores_scores = true, .score_dropout = 0.1, .recomputes_core_only = true, .recomputes_outputs = true,             \
-    .weight_bytes = 2, .optimizer_bytes = 12, .update_traffic_bytes = 44
+    .layers_of_checkpoint = 2, .logit_bytes = 8, .gathers_again = true, .stores_scores = true, .score_dropout = 0.1,   \
+    .recomputes_core_only = true, .recomputes_outputs = true, .weight_bytes = 2, .update_traffic_bytes = 44
 
 static const struct implementation table[] = {
     {.name = "weft",
@@ -44,13 +48,28 @@ static const struct implementation table[] = {
      .weight_bytes = 6,
      WEFT_COMMON},
     {.name = "megatron-2021",
-     .about = "Megatron-LM and Megatron-DeepSpeed as of 2021, f16",
+     .about = "Megatron-LM as of 2021, f16",
      .precision = CLUSTER_F16,
      .type = WEFT_F16,
      .activations = WEFT_F16,
      .gradient_bytes = 2,
      .gradient_wire_bytes = 2,
      .accumulation_bytes = 6,
+     .optimizer_bytes = 12,
+     .runtime_bytes = 5e9,
+     .keeps_outputs = true,
+     MEGATRON_COMMON},
+    {.name = "megatron-deepspeed",
+     .about = "Megatron-DeepSpeed as of 2022, f16",
+     .precision = CLUSTER_F16,
+     .type = WEFT_F16,
+     .activations = WEFT_F16,
+     .gradient_bytes = 2,
+     .gradient_wire_bytes = 2,
+     .accumulation_bytes = 6,
+     .optimizer_bytes = 16,
+     .runtime_bytes = 8e9,
+     .keeps_outputs = true,
      MEGATRON_COMMON},
     {.name = "megatron-2022",
      .about = "Megatron-LM as of 2022, gradients summed in f32",
@@ -60,6 +79,8 @@ static const struct implementation table[] = {
      .gradient_bytes = 4,
      .gradient_wire_bytes = 4,
      .accumulation_bytes = 0,
+     .optimizer_bytes = 12,
+     .runtime_bytes = 5e9,
      MEGATRON_COMMON},
 };
 

@@ -22,13 +22,21 @@ struct implementation {
     weft_type type;                   /**< of weights as layers read them, and of rows between layers */
     weft_type activations;            /**< of arrays within layers */
 
-    /* Memory and traffic, bytes for each parameter. */
+    /* Memory and traffic; bytes for each parameter first. */
     double weight_bytes;         /**< as layers read them */
     double gradient_bytes;       /**< sums over micro-batches */
     double gradient_wire_bytes;  /**< as the data axis moves them */
     double optimizer_bytes;      /**< moments and, if any, the master copy: what ZeRO-1 divides */
     double update_traffic_bytes; /**< read and written by a step of the optimizer */
     double accumulation_bytes;   /**< read and written to add the gradients of a micro-batch; 0: part of the product */
+
+    double runtime_bytes; /**< of a device besides: contexts, workspaces, buckets, fragmentation */
+    double logit_bytes;   /**< of further copies of the logits, for each of them */
+    size_t
+        layers_of_checkpoint; /**< full recomputation keeps the input of so many neighboring layers: 1 or 2, a block */
+    bool keeps_outputs;       /**< a stage keeps the rows that it has sent until their gradient comes */
+    bool gathers_again; /**< where rows are divided, inputs of products are gathered again for the backward pass, not
+                                    kept whole */
 
     /* Attention. */
     bool stores_scores;        /**< softmax's input and output are written to memory, as before FlashAttention */

@@ -38,8 +38,10 @@ struct simulated_cluster tuner_cluster_of(const struct cluster_file *file)
     cluster.memory_bandwidth = file->memory_bandwidth > 0 ? file->memory_bandwidth : cluster.copy_bandwidth * 0.4;
     if (file->cache_bytes)
         cluster.cache_bytes = file->cache_bytes;
-    if (file->cores)
+    if (file->cores || file->device_count) /* devices are processors of their own */
         cluster.cores = file->cores;
+    if (file->group_count)
+        cluster.interfaces = file->groups[0].interfaces;
     return cluster;
 }
 
@@ -49,7 +51,7 @@ weft_status tuner_choose(const weft_comm *comm, const struct schedule_shape *sha
     struct algorithm_prices own;
     if (!prices)
         prices = &own;
-    weft_status status = simulate_prices(&comm->context->tuner.cluster, shape, TUNER_SIMULATED_RANKS, prices, error);
+    weft_status status = simulate_prices(&comm->context->tuner.cluster, shape, SIMULATED_RANKS, prices, error);
     if (status == WEFT_OK)
         *algorithm = prices->prices[prices->chosen].algorithm;
     return status;

@@ -40,9 +40,6 @@ void tuner_keep(struct tuner *tuner, const uint32_t *kept, uint32_t count);
 weft_status tuner_choose(const weft_comm *comm, const struct schedule_shape *shape, const struct algorithm **algorithm,
                          struct algorithm_prices *prices, struct error *error);
 
-/** Prices for more ranks than this are extrapolated, because a first call waits for them. */
-#define TUNER_SIMULATED_RANKS 64
-
 /** Numbers of a typical machine and network, used where nothing was measured. */
 struct simulated_cluster tuner_default_cluster(void);
 

@@ -2,22 +2,13 @@
 /* The price of every algorithm of a collective, and the choice among them. */
 #include "core/schedule/simulate/simulate_price.h"
 
-#include <stdlib.h>
-
 weft_status simulate_algorithm(const struct algorithm *algorithm, const struct schedule_shape *shape,
                                const struct simulated_cluster *cluster, double *seconds, struct error *error)
 {
-    struct schedule **schedules = calloc(shape->ranks, sizeof *schedules);
-    if (!schedules)
-        return error_memory(error, shape->ranks * sizeof *schedules, "the schedules of all ranks");
-    weft_status status = WEFT_OK;
-    for (uint32_t r = 0; r < shape->ranks && status == WEFT_OK; r++)
-        status = schedule_generate(algorithm, shape, r, &schedules[r], error);
+    struct simulated_report report;
+    weft_status status = schedule_simulate_shape(algorithm, shape, cluster, NULL, &report, error);
     if (status == WEFT_OK)
-        status = schedule_simulate(schedules, shape->ranks, shape, cluster, shape->block_bytes, seconds, error);
-    for (uint32_t r = 0; r < shape->ranks; r++)
-        schedule_free(schedules[r]);
-    free(schedules);
+        *seconds = report.seconds;
     return status;
 }
 

@@ -5,7 +5,8 @@
  * growth is extrapolated. With every doubling, algorithms made of rounds grow by the same amount, those with a message
  * for every rank by twice the previous amount, and those that fill links by half of it: the ratio of the two increases
  * shows which. If nodes lost ranks, the smallest size is simulated once more with all of them, and the extra time is
- * added.
+ * added. Where all nodes are alike, or nearly, none of this is needed: one
+ * node is simulated for all.
  */
 #include "core/schedule/simulate/simulate_price.h"
 
@@ -62,6 +63,8 @@ static struct thinning choose_thinning(const struct schedule_shape *shape, uint3
     *varied = keep[NODES] >= VARIED_LEAST ? NODES : keep[LEAVES] >= VARIED_LEAST ? LEAVES : RANKS;
     uint32_t other = *varied == NODES ? LEAVES : NODES;
     keep[*varied] = 1u << (31 - __builtin_clz(keep[*varied]));
+    if (!(shape->ranks & (shape->ranks - 1))) /* their sum is one, though leaves are uneven: so is the smaller shape */
+        keep[other] = 1u << (31 - __builtin_clz(keep[other]));
     while ((uint64_t)pods * keep[RANKS] * keep[NODES] * keep[LEAVES] > most) {
         uint32_t which = keep[*varied] > VARIED_LEAST          ? *varied
                          : keep[RANKS] > 1 && *varied != RANKS ? RANKS
@@ -123,6 +126,9 @@ static bool thin(const struct schedule_shape *shape, const struct simulated_clus
     thinned->shape.root = thinned->shape.peer = 0;
     if (shape->collective == COLLECTIVE_SENDRECEIVE)
         thinned->shape.peer = kept_ranks - 1;
+    if (cluster->interfaces > 1) /* the node keeps its bandwidth, for fewer ranks */
+        thinned->cluster.interfaces =
+            (cluster->interfaces * thinning.keep[RANKS] + thinning.all[RANKS] - 1) / thinning.all[RANKS];
     double nodes_kept = (double)thinning.keep[NODES] / thinning.all[NODES];
     thinned->cluster.above[0].bandwidth *= nodes_kept;
     thinned->cluster.above[1].bandwidth *= nodes_kept * thinning.keep[LEAVES] / thinning.all[LEAVES];
@@ -144,73 +150,131 @@ static double extrapolate(const double seconds[SIZES], double doublings)
     return price;
 }
 
-/* Simulate the shape reduced by `thinning`; *simulated is its count of `varied`. HUGE_VAL: no such shape.
- */
+/* Simulate the shape reduced by `thinning`; *simulated is its count of `varied`. HUGE_VAL: no such shape. */
 static weft_status simulate_thinned(const struct algorithm *algorithm, const struct schedule_shape *shape,
                                     const struct simulated_cluster *cluster, struct thinning thinning, uint32_t varied,
-                                    double *seconds, double *simulated, struct error *error)
+                                    struct simulated_report *report, double *simulated, struct error *error)
 {
     struct thinned thinned;
     if (!thin(shape, cluster, thinning, &thinned))
         return error_memory(error, (size_t)7 * shape->ranks * sizeof(uint32_t), "a smaller shape");
-    *seconds = HUGE_VAL;
+    *report = (struct simulated_report){.seconds = HUGE_VAL};
     *simulated = varied == RANKS ? thinned.shape.ranks : shape_units(&thinned.shape, 0);
     weft_status status = WEFT_OK;
     if (!algorithm_refuses(algorithm, &thinned.shape))
-        status = simulate_algorithm(algorithm, &thinned.shape, &thinned.cluster, seconds, error);
+        status = schedule_simulate_shape(algorithm, &thinned.shape, &thinned.cluster, NULL, report, error);
     free(thinned.memory);
     return status;
 }
 
-/* Messages that a rank exchanges with other nodes, and the bytes that it sends there. */
+/* What ranks of the first node exchange with others. */
+struct scale_traffic {
+    double messages;                            /* of the rank with the most, sent and received */
+    double rank_bytes, bytes[SHAPE_LEVELS + 1]; /* of the rank that sends most; out of its node, leaf and pod */
+};
+
 static weft_status scale_count_traffic(const struct algorithm *algorithm, const struct schedule_shape *shape,
-                                       uint32_t rank, double *messages, double *bytes, struct error *error)
+                                       uint32_t rank, struct scale_traffic *traffic, struct error *error)
 {
     struct schedule *schedule;
     weft_status status = schedule_generate(algorithm, shape, rank, &schedule, error);
     if (status != WEFT_OK)
         return status;
-    uint64_t count = 0, chunks = 0;
+    double messages = 0, sent = 0, chunk = (double)shape->block_bytes / schedule->parts;
     for (uint32_t i = 0; i < schedule->step_count; i++) {
         const struct step *step = &schedule->steps[i];
-        if (step->kind > STEP_RECEIVE_REDUCE || shape_node(shape, step->peer) == shape_node(shape, rank))
+        if (step->kind > STEP_RECEIVE_REDUCE)
             continue;
-        count++;
-        chunks += step->kind == STEP_SEND ? step->chunks : 0;
+        double bytes = step->kind == STEP_SEND ? step->chunks * chunk : 0;
+        sent += bytes;
+        messages += shape_node(shape, step->peer) != shape_node(shape, rank);
+        for (uint32_t level = 0; level < shape_levels(shape); level++)
+            if (shape_unit(shape, level, step->peer) != shape_unit(shape, level, rank))
+                traffic->bytes[level] += bytes;
     }
-    *messages = (double)(count * schedule_iterations(schedule, shape->block_bytes));
-    *bytes = (double)chunks / schedule->parts * (double)shape->block_bytes;
+    messages *= (double)schedule_iterations(schedule, shape->block_bytes);
+    traffic->messages = fmax(traffic->messages, messages);
+    traffic->rank_bytes = fmax(traffic->rank_bytes, sent);
     schedule_free(schedule);
     return WEFT_OK;
 }
 
 /*
- * A lower bound for the full shape: the time that messages occupy a rank of the first node, and the time that the
- * node's bytes occupy its link. A few nodes that spend their time on sums do not show how both grow.
+ * The bytes that leave units like those of the first node, and a lower bound for the time of the full shape: that for
+ * which messages occupy a rank of the first node, and the node's bytes its links. A few nodes that spend their time on
+ * sums do not show how both grow.
  */
-static weft_status least_price(const struct algorithm *algorithm, const struct schedule_shape *shape,
-                               const struct simulated_cluster *cluster, double *seconds, struct error *error)
+static weft_status scale_bound(const struct algorithm *algorithm, const struct schedule_shape *shape,
+                               const struct simulated_cluster *cluster, struct simulated_report *report,
+                               struct error *error)
 {
-    double link_bytes = 0, most = 0;
+    struct scale_traffic traffic = {0};
     for (uint32_t rank = 0; shape->nodes && rank < shape->ranks && shape->nodes[rank] == shape->nodes[0]; rank++) {
-        double messages, bytes;
-        weft_status status = scale_count_traffic(algorithm, shape, rank, &messages, &bytes, error);
+        weft_status status = scale_count_traffic(algorithm, shape, rank, &traffic, error);
         if (status != WEFT_OK)
             return status;
-        link_bytes += bytes;
-        most = fmax(most, messages * cluster->far.overhead);
     }
-    *seconds = fmax(most, link_bytes / cluster->far.bandwidth);
+    memset(report->leaving, 0, sizeof report->leaving);
+    report->leaving[0] = traffic.rank_bytes;
+    for (uint32_t level = 0; level < shape_levels(shape); level++)
+        report->leaving[level + 1] = traffic.bytes[level] * shape_units(shape, 0) / shape_units(shape, level);
+    report->seconds = fmax(report->seconds, traffic.messages * cluster->far.overhead);
+    report->seconds = fmax(report->seconds, traffic.bytes[0] / cluster->far.bandwidth);
+    report->load_count = 0;
     return WEFT_OK;
 }
 
-weft_status simulate_estimate(const struct algorithm *algorithm, const struct schedule_shape *shape,
-                              const struct simulated_cluster *cluster, uint32_t most_ranks, double *seconds,
-                              struct error *error)
+/* Whether the uplinks of every leaf and pod carry all that the units below them can send: none is ever waited for. */
+static bool uplinks_are_ample(const struct schedule_shape *shape, const struct simulated_cluster *cluster)
+{
+    double below = cluster->far.bandwidth;
+    for (uint32_t level = 1; level < shape_levels(shape); level++) {
+        double bandwidth = cluster->above[level - 1].bandwidth;
+        if (bandwidth > 0 && bandwidth < below * largest(shape, level))
+            return false;
+        below = bandwidth > 0 ? bandwidth : below * largest(shape, level);
+    }
+    return true;
+}
+
+/*
+ * Leaves of different sizes are not alike. But where their uplinks are ample, leaves differ from one large one in
+ * latency only; an algorithm that does not look at them is simulated as if all nodes were under one, as far apart as
+ * the farthest.
+ */
+static weft_status simulate_flat(const struct algorithm *algorithm, const struct schedule_shape *shape,
+                                 const struct simulated_cluster *cluster, struct simulated_report *report, bool *folded,
+                                 struct error *error)
+{
+    struct schedule_shape flat = *shape;
+    struct simulated_cluster farthest = *cluster;
+    *folded = false;
+    flat.above[0] = flat.above[1] = NULL;
+    if (shape_levels(shape) < 2 || algorithm_refuses(algorithm, &flat) || !uplinks_are_ample(shape, cluster))
+        return WEFT_OK;
+    for (uint32_t level = 0; level < SHAPE_LEVELS; level++) {
+        farthest.far.latency = fmax(farthest.far.latency, cluster->above[level].latency);
+        farthest.far.overhead = fmax(farthest.far.overhead, cluster->above[level].overhead);
+    }
+    return schedule_simulate_folded(algorithm, &flat, &farthest, NULL, report, folded, error);
+}
+
+weft_status simulate_report(const struct algorithm *algorithm, const struct schedule_shape *shape,
+                            const struct simulated_cluster *cluster, uint32_t most_ranks,
+                            struct simulated_report *report, struct error *error)
 {
     if (shape->ranks <= most_ranks)
-        return simulate_algorithm(algorithm, shape, cluster, seconds, error);
-    double prices[SIZES], simulated = 1, ignored, least = 0;
+        return schedule_simulate_shape(algorithm, shape, cluster, NULL, report, error);
+    bool folded;
+    weft_status status = schedule_simulate_folded(algorithm, shape, cluster, NULL, report, &folded, error);
+    if (status != WEFT_OK || folded)
+        return status;
+    status = simulate_flat(algorithm, shape, cluster, report, &folded, error);
+    if (status != WEFT_OK)
+        return status;
+    if (folded)
+        return scale_bound(algorithm, shape, cluster, report, error);
+    double prices[SIZES], simulated = 1, ignored;
     uint32_t varied;
     const struct thinning largest_size = choose_thinning(shape, most_ranks, &varied);
     struct thinning smallest_size = largest_size;
@@ -220,26 +284,35 @@ weft_status simulate_estimate(const struct algorithm *algorithm, const struct sc
         thinning.keep[varied] += !thinning.keep[varied];
         if (i == 0)
             smallest_size = thinning;
-        weft_status status =
-            simulate_thinned(algorithm, shape, cluster, thinning, varied, &prices[i], &simulated, error);
+        status = simulate_thinned(algorithm, shape, cluster, thinning, varied, report, &simulated, error);
         if (status != WEFT_OK)
             return status;
+        prices[i] = report->seconds;
         if (prices[i] == HUGE_VAL) /* there is no smaller shape of the same kind */
-            return simulate_algorithm(algorithm, shape, cluster, seconds, error);
+            return schedule_simulate_shape(algorithm, shape, cluster, NULL, report, error);
     }
-    *seconds = extrapolate(prices, log2((varied == RANKS ? shape->ranks : shape_units(shape, 0)) / simulated));
+    report->seconds = extrapolate(prices, log2((varied == RANKS ? shape->ranks : shape_units(shape, 0)) / simulated));
     /* Nodes with fewer ranks do different work: add the difference at the smallest size. */
     struct thinning whole_nodes = smallest_size;
     whole_nodes.keep[RANKS] = whole_nodes.all[RANKS];
     if (varied != RANKS && whole_nodes.keep[RANKS] > smallest_size.keep[RANKS]) {
-        double price;
-        weft_status status = simulate_thinned(algorithm, shape, cluster, whole_nodes, varied, &price, &ignored, error);
+        struct simulated_report more;
+        status = simulate_thinned(algorithm, shape, cluster, whole_nodes, varied, &more, &ignored, error);
         if (status != WEFT_OK)
             return status;
-        if (price != HUGE_VAL)
-            *seconds += fmax(price - prices[0], 0);
+        if (more.seconds != HUGE_VAL)
+            report->seconds += fmax(more.seconds - prices[0], 0);
     }
-    weft_status status = least_price(algorithm, shape, cluster, &least, error);
-    *seconds = fmax(*seconds, least);
+    return scale_bound(algorithm, shape, cluster, report, error);
+}
+
+weft_status simulate_estimate(const struct algorithm *algorithm, const struct schedule_shape *shape,
+                              const struct simulated_cluster *cluster, uint32_t most_ranks, double *seconds,
+                              struct error *error)
+{
+    struct simulated_report report;
+    weft_status status = simulate_report(algorithm, shape, cluster, most_ranks, &report, error);
+    if (status == WEFT_OK)
+        *seconds = report.seconds;
     return status;
 }

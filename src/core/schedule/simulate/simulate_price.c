@@ -4,9 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* With more ranks, prices are extrapolated. */
-#define RANKS_SIMULATED 64
-
 /* ---- groups ---- */
 
 #define UNNUMBERED UINT32_MAX
@@ -57,11 +54,20 @@ void simulate_group_close(struct schedule_shape *group)
 
 /* ---- prices ---- */
 
-/* What is left to one of `alike` equal groups. */
-static struct simulated_cluster share_of(const struct simulated_cluster *cluster, uint32_t alike)
+/*
+ * What is left to one of `alike` equal groups.
+ * Where the nodes have an interface for every rank of all groups, the groups do not meet there.
+ */
+static struct simulated_cluster cluster_share(const struct simulated_cluster *cluster,
+                                              const struct schedule_shape *shape, uint32_t alike)
 {
     struct simulated_cluster share = *cluster;
-    share.far.bandwidth /= alike;
+    uint32_t interfaces = cluster->interfaces ? cluster->interfaces : 1, nodes = shape_units(shape, 0);
+    uint32_t each = (shape->ranks + nodes - 1) / nodes; /* ranks of the group on a node */
+    if ((uint64_t)each * alike > interfaces) {
+        share.far.bandwidth /= alike;
+        share.interfaces = interfaces > alike ? interfaces / alike : 1;
+    }
     for (uint32_t level = 0; level < SHAPE_LEVELS; level++)
         share.above[level].bandwidth /= alike;
     return share;
@@ -73,12 +79,17 @@ weft_status simulate_price(const struct simulated_cluster *cluster, const struct
     *price = (struct simulated_price){0};
     if (shape->ranks == 1)
         return WEFT_OK;
-    struct simulated_cluster share = share_of(cluster, alike ? alike : 1);
+    struct simulated_cluster share = cluster_share(cluster, shape, alike ? alike : 1);
     struct algorithm_prices prices;
-    weft_status status = simulate_prices(&share, shape, RANKS_SIMULATED, &prices, error);
-    if (status == WEFT_OK) {
-        price->algorithm = prices.prices[prices.chosen].algorithm;
-        price->seconds = prices.prices[prices.chosen].seconds;
-    }
+    struct simulated_report report = {0};
+    weft_status status = simulate_prices(&share, shape, SIMULATED_RANKS, &prices, error);
+    if (status != WEFT_OK)
+        return status;
+    const struct algorithm_price *chosen = &prices.prices[prices.chosen];
+    status = simulate_report(chosen->algorithm, shape, &share, SIMULATED_RANKS, &report, error);
+    price->algorithm = chosen->algorithm;
+    price->seconds = report.seconds;
+    price->busy = report.busy;
+    memcpy(price->leaving, report.leaving, sizeof price->leaving);
     return status;
 }

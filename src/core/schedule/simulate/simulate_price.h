@@ -11,8 +11,8 @@
 
 #include "core/schedule/simulate/simulate.h"
 
-/** Units that bytes leave: a rank, a node, a leaf, a pod. */
-#define SIMULATED_UNITS (SHAPE_LEVELS + 2)
+/** Prices for more ranks than this are extrapolated where nodes are not alike, because callers wait for them. */
+#define SIMULATED_RANKS 64
 
 struct simulated_price {
     const struct algorithm *algorithm; /**< NULL: a single rank, nothing to do */
@@ -78,9 +78,16 @@ weft_status simulate_prices(const struct simulated_cluster *cluster, const struc
 weft_status simulate_algorithm(const struct algorithm *algorithm, const struct schedule_shape *shape,
                                const struct simulated_cluster *cluster, double *seconds, struct error *error);
 
-/** The same; extrapolated as in simulate_prices(). */
+/**
+ * The same; extrapolated as in simulate_prices(), unless all nodes are alike, so that one is simulated for all.
+ * simulate_report(): with all that is found (an extrapolated one has no loads, and the work of the ranks in smaller
+ * shapes).
+ */
 weft_status simulate_estimate(const struct algorithm *algorithm, const struct schedule_shape *shape,
                               const struct simulated_cluster *cluster, uint32_t most_ranks, double *seconds,
                               struct error *error);
+weft_status simulate_report(const struct algorithm *algorithm, const struct schedule_shape *shape,
+                            const struct simulated_cluster *cluster, uint32_t most_ranks,
+                            struct simulated_report *report, struct error *error);
 
 #endif
