@@ -200,7 +200,7 @@ static weft_status simulate_one(const struct algorithm *algorithm, const struct 
     return simulate_report(algorithm, shape, cluster, SIMULATED_RANKS, report, error);
 }
 
-static weft_status compare_all(FILE *output, const struct schedule_shape *shape, const char *name,
+static weft_status compare_algorithms(FILE *output, const struct schedule_shape *shape, const char *name,
                                const struct simulated_cluster *cluster, struct error *error)
 {
     size_t count;
@@ -321,7 +321,7 @@ static weft_status sim_collective_run(struct command_call *call, struct error *e
     if (status == WEFT_OK && !chosen.json && !(chosen.trace && named_output_is_standard(chosen.trace)))
         print_header(call->output, &shape, name);
     if (status == WEFT_OK && strcmp(chosen.algorithm, "all") == 0)
-        status = compare_all(call->output, &shape, name, &cluster, error);
+        status = compare_algorithms(call->output, &shape, name, &cluster, error);
     else if (status == WEFT_OK)
         status = simulate_and_print(call->output, &shape, name, &cluster, placement.file.collective_launch, error);
     placement_close(&placement);
