@@ -192,6 +192,8 @@ static void folded_equals_unfolded(void **state)
             compare_folded(&cluster, &strategies[i], &(struct step_perturbation){.slow_rank = 1, .slow_factor = 2});
             compare_folded(&cluster, &strategies[i],
                            &(struct step_perturbation){.degraded_host = 0, .degraded_share = 0.25, .background = 1e10});
+            cluster.links.interfaces = 2;
+            compare_folded(&cluster, &strategies[i], &(struct step_perturbation){0});
             cluster.device_of[3] = 1; /* a slow device */
             cluster.step.overlap_slowdown = 0.2;
             compare_folded(&cluster, &strategies[i], &(struct step_perturbation){0});

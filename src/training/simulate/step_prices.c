@@ -253,6 +253,8 @@ weft_status step_prices_add(struct step_prices *prices, const struct step_placem
 struct step_transfer step_message_of(const struct step_cluster *cluster, uint32_t level, double bytes)
 {
     struct link_parameters link = level ? cluster->links->far : cluster->links->near;
+    if (level && cluster->links->interfaces > 1)
+        link.bandwidth /= cluster->links->interfaces;
     for (uint32_t l = 0; l + 1 < level; l++) {
         const struct link_parameters *above = &cluster->links->above[l];
         if (above->latency > 0)

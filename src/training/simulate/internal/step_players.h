@@ -85,4 +85,7 @@ weft_status step_simulation_open(struct step_simulation *simulation, const struc
                                  const struct step_options *options, struct error *error);
 void step_simulation_close(struct step_simulation *simulation);
 
+/** When all players are done: fill in what was found. The times become the result's. Errors: MEMORY. */
+weft_status step_simulation_result(struct step_simulation *simulation, struct step_result *result, struct error *error);
+
 #endif
