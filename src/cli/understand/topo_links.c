@@ -76,6 +76,7 @@ static void print_alike_hosts(FILE *output, const struct cluster_file *cluster, 
 void topo_print_cluster(FILE *output, const struct cluster_file *cluster)
 {
     static const char *const within[CLUSTER_LEVELS] = {"ranks", "nodes", "leaves", "pods"};
+    static const char *const single[CLUSTER_LEVELS] = {"rank", "node", "leaf", "pod"};
     char date[MOMENT_BYTES];
     fprintf(output, "%s", cluster->name[0] ? cluster->name : "Cluster");
     if (cluster->measured)
@@ -92,7 +93,8 @@ void topo_print_cluster(FILE *output, const struct cluster_file *cluster)
         print_cost(output, at->name, &at->cost);
         if (at->size)
             fprintf(output, " each of its %u%s %s\n", at->size,
-                    level == 0 && cluster->group_count > 1 ? " or fewer" : "", within[level]);
+                    level == 0 && cluster->group_count > 1 ? " or fewer" : "",
+                    at->size == 1 ? single[level] : within[level]);
         else
             fprintf(output, " each of its %s\n", within[level]);
         if (at->source[0])

@@ -198,6 +198,10 @@ static weft_status cluster_read_level(const struct yaml_value *value, struct clu
     double ratio = 0;
     status = yaml_value_get_number(over, 0.01, 1000, &ratio, error);
     level->cost.bytes_per_second = below->cost.bytes_per_second * below->size / ratio;
+    if (status == WEFT_OK && !(level->cost.bytes_per_second >= 1 && level->cost.bytes_per_second <= CLUSTER_LINK_MOST))
+        return yaml_value_fail(over, error,
+                               "'oversubscription' gives a bandwidth of %g bytes/s; it must be from 1 to %g",
+                               level->cost.bytes_per_second, CLUSTER_LINK_MOST);
     return status;
 }
 

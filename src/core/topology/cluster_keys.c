@@ -13,7 +13,7 @@
 #define OTHER(name) {name, NULL, CLUSTER_STORE_NONE, 0, 0, QUANTITY_NUMBER, 0, 0}
 
 #define RATES   1e6, 1e15  /* bytes/s of a memory */
-#define LINKS   1, 1e15    /* bytes/s of a link */
+#define LINKS   1, CLUSTER_LINK_MOST
 #define SPEEDS  1e6, 1e18  /* operations/s */
 #define SHARES  1e-3, 1
 #define TIMES   0, 60

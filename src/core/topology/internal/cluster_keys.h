@@ -7,6 +7,7 @@
 #include "core/topology/cluster_file.h"
 
 #define CLUSTER_FILE_VERSION 2
+#define CLUSTER_LINK_MOST    1e15 /**< bytes/s of a link */
 
 enum cluster_store {
     CLUSTER_STORE_NONE, /**< read and written by a function of its own */
