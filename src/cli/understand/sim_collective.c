@@ -7,7 +7,9 @@
 #include "cli/understand/placement.h"
 #include "cli/understand/sim_timeline.h"
 #include "core/collective/tuner/tuner.h"
+#include "core/schedule/simulate/goal.h"
 #include "core/schedule/simulate/simulate_price.h"
+#include "core/schedule/verify/sweep.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -18,7 +20,7 @@
 
 static struct {
     struct placement_options on;
-    const char *algorithm, *trace, *weak_link;
+    const char *algorithm, *trace, *goal, *weak_link;
     int64_t root, seed, slow_rank;
     double jitter, slowdown, reading, writing;
     bool reproducible, json, whole;
@@ -36,6 +38,8 @@ static const struct cli_option options[] = {
     CLI_TEXT("trace", 't', "FILE", &chosen.trace, NULL,
              "write a timeline for Perfetto (Chrome's trace events): of all ranks with --whole, else of the first node "
              "where nodes are alike"),
+    CLI_TEXT("goal", 0, "FILE", &chosen.goal, NULL,
+             "write the schedules of all ranks in GOAL, which LogGOPSim reads, for a second opinion"),
     CLI_GROUP("Disturbances"),
     CLI_NUMBER("jitter", 0, "SHARE", &chosen.jitter, "0", 0, 1000,
                "overheads and local work take longer, by an exponentially distributed share with this mean"),
@@ -201,7 +205,7 @@ static weft_status simulate_one(const struct algorithm *algorithm, const struct 
 }
 
 static weft_status compare_algorithms(FILE *output, const struct schedule_shape *shape, const char *name,
-                               const struct simulated_cluster *cluster, struct error *error)
+                                      const struct simulated_cluster *cluster, struct error *error)
 {
     size_t count;
     const struct algorithm *algorithms = algorithms_of(shape->collective, &count);
@@ -229,6 +233,13 @@ static weft_status compare_algorithms(FILE *output, const struct schedule_shape 
     return WEFT_OK;
 }
 
+/* A file asked for is standard output: nothing else belongs there. */
+static bool prints_a_file(void)
+{
+    return (chosen.trace && named_output_is_standard(chosen.trace)) ||
+           (chosen.goal && named_output_is_standard(chosen.goal));
+}
+
 /* The algorithm asked for, or the tuner's; *reason is NULL for one asked for. */
 static weft_status find_algorithm(const struct schedule_shape *shape, const struct simulated_cluster *cluster,
                                   const struct algorithm **algorithm, const char **reason, struct error *error)
@@ -249,6 +260,26 @@ static weft_status find_algorithm(const struct schedule_shape *shape, const stru
     return WEFT_OK;
 }
 
+static weft_status write_goal(const struct algorithm *algorithm, const struct schedule_shape *shape,
+                              const struct simulated_cluster *cluster, struct error *error)
+{
+    struct schedule **schedules;
+    struct named_output output;
+    weft_status status = sweep_generate(algorithm, shape, &schedules, error);
+    if (status != WEFT_OK)
+        return status;
+    status = named_output_open(&output, chosen.goal, error);
+    if (status == WEFT_OK) {
+        status = schedule_write_goal(schedules, shape->ranks, shape, cluster, shape->block_bytes, output.stream, error);
+        if (status == WEFT_OK)
+            status = named_output_close(&output, error);
+        else
+            named_output_discard(&output);
+    }
+    sweep_free(schedules, shape->ranks);
+    return status;
+}
+
 static weft_status simulate_and_print(FILE *output, const struct schedule_shape *shape, const char *name,
                                       const struct simulated_cluster *cluster, double launch, struct error *error)
 {
@@ -257,6 +288,8 @@ static weft_status simulate_and_print(FILE *output, const struct schedule_shape 
     struct simulated_report report;
     struct sim_timeline timeline;
     weft_status status = find_algorithm(shape, cluster, &algorithm, &reason, error);
+    if (status == WEFT_OK && chosen.goal)
+        status = write_goal(algorithm, shape, cluster, error);
     if (status == WEFT_OK && chosen.trace)
         status = sim_timeline_open(&timeline, chosen.trace, shape, error);
     if (status != WEFT_OK)
@@ -267,7 +300,7 @@ static weft_status simulate_and_print(FILE *output, const struct schedule_shape 
         weft_status closed = sim_timeline_close(&timeline, status == WEFT_OK, error);
         status = status == WEFT_OK ? closed : status;
     }
-    if (status != WEFT_OK || (chosen.trace && named_output_is_standard(chosen.trace)))
+    if (status != WEFT_OK || prints_a_file())
         return status;
     if (chosen.json)
         return print_report_json(output, shape, name, algorithm, &report, error);
@@ -300,8 +333,8 @@ static weft_status sim_collective_run(struct command_call *call, struct error *e
         status = text_parse_bytes(call->words[1], "BYTES", &shape.block_bytes, error);
     if (status == WEFT_OK)
         status = read_disturbance(&disturbance, &disturbed, error);
-    if (status == WEFT_OK && chosen.trace && strcmp(chosen.algorithm, "all") == 0)
-        status = error_set(error, WEFT_ERROR_ARGUMENT, "--trace needs one algorithm, not all");
+    if (status == WEFT_OK && (chosen.trace || chosen.goal) && strcmp(chosen.algorithm, "all") == 0)
+        status = error_set(error, WEFT_ERROR_ARGUMENT, "--trace and --goal need one algorithm, not all");
     if (status == WEFT_OK)
         status = placement_open(&placement, &chosen.on, error);
     if (status != WEFT_OK)
@@ -318,7 +351,7 @@ static weft_status sim_collective_run(struct command_call *call, struct error *e
                            chosen.slow_rank, shape.ranks - 1);
     if (shape.collective == COLLECTIVE_SENDRECEIVE)
         shape.peer = (shape.root + 1) % shape.ranks;
-    if (status == WEFT_OK && !chosen.json && !(chosen.trace && named_output_is_standard(chosen.trace)))
+    if (status == WEFT_OK && !chosen.json && !prints_a_file())
         print_header(call->output, &shape, name);
     if (status == WEFT_OK && strcmp(chosen.algorithm, "all") == 0)
         status = compare_algorithms(call->output, &shape, name, &cluster, error);

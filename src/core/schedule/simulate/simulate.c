@@ -137,10 +137,8 @@ static weft_status simulation_open(struct simulate_simulation *simulation, struc
     simulation->first[ranks] = next;
     if (!cores_open(simulation, sizes))
         return error_memory(error, simulation->cluster->cores * sizeof *simulation->cores, "the cores of machines");
-    const struct schedule *schedule = simulation->schedules[0];
-    uint64_t touched = (schedule->input_blocks + schedule->output_blocks) * simulation->block_bytes * most;
-    simulation->bandwidth = touched > simulation->cluster->cache_bytes ? simulation->cluster->memory_bandwidth
-                                                                       : simulation->cluster->copy_bandwidth;
+    simulation->bandwidth =
+        simulation_bandwidth(simulation->schedules[0], simulation->cluster, simulation->block_bytes, most);
     return WEFT_OK;
 }
 

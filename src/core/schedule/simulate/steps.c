@@ -25,6 +25,58 @@ static uint64_t step_bytes(const struct simulate_simulation *simulation, const s
     return simulation_step_bytes(simulation->schedules[runner->rank], step, simulation->block_bytes, runner->iteration);
 }
 
+/* Streams of memory that a step of local work reads and writes, buffers being registered; of them those of others. */
+struct streams {
+    uint32_t all, read, written;
+};
+
+/* The members of a group but this rank. */
+static uint32_t others_of(const struct schedule *schedule, uint32_t index)
+{
+    const struct schedule_group *group = &schedule->groups[index];
+    uint32_t others = group->count;
+    for (uint32_t i = 0; i < group->count; i++)
+        others -= schedule->members[group->first + i] == schedule->rank;
+    return others;
+}
+
+static struct streams streams_of(const struct schedule *schedule, const struct step *step)
+{
+    const struct schedule_group *groups = schedule->groups;
+    switch (step->kind) {
+    case STEP_COPY:
+    case STEP_FINISH:
+        return (struct streams){2, 0, 0};
+    case STEP_READ:
+        return (struct streams){2, 1, 0};
+    case STEP_REDUCE:
+        return (struct streams){step->operands + 1u, 0, 0};
+    case STEP_GATHER_REDUCE:
+        return (struct streams){groups[step->peer].count + 1, others_of(schedule, step->peer), 0};
+    case STEP_SPREAD:
+        return (struct streams){groups[step->peer].count + 1, 0, others_of(schedule, step->peer)};
+    case STEP_REDUCE_SPREAD:
+        return (struct streams){groups[step->peer].count + groups[step->operands].count,
+                                others_of(schedule, step->peer), others_of(schedule, step->operands)};
+    default: /* STEP_EXPOSE, STEP_DELIVER: nothing to do */
+        return (struct streams){0, 0, 0};
+    }
+}
+
+double simulation_step_seconds(const struct schedule *schedule, const struct step *step, uint64_t bytes,
+                               double bandwidth)
+{
+    uint32_t streams = step->kind == STEP_RECEIVE_REDUCE ? 3 : streams_of(schedule, step).all;
+    return (double)bytes * streams / (2 * bandwidth);
+}
+
+double simulation_bandwidth(const struct schedule *schedule, const struct simulated_cluster *cluster,
+                            uint64_t block_bytes, uint32_t ranks_of_node)
+{
+    uint64_t touched = (schedule->input_blocks + schedule->output_blocks) * block_bytes * ranks_of_node;
+    return touched > cluster->cache_bytes ? cluster->memory_bandwidth : cluster->copy_bandwidth;
+}
+
 /* ---- work of a rank ---- */
 
 /* The machine that a rank runs on: a node, or several that share it. */
@@ -85,10 +137,11 @@ static double simulate_work(struct simulate_simulation *simulation, uint32_t ran
     return simulation->busy[rank] = begin + seconds;
 }
 
-/* Seconds to read and write `streams` times `bytes` (a copy is two streams). */
-static double moving(const struct simulate_simulation *simulation, uint64_t bytes, uint32_t streams)
+static double local_seconds(const struct simulate_simulation *simulation, const struct runner *runner,
+                            const struct step *step)
 {
-    return (double)bytes * streams / (2 * simulation->bandwidth);
+    return simulation_step_seconds(simulation->schedules[runner->rank], step, step_bytes(simulation, runner, step),
+                                   simulation->bandwidth);
 }
 
 /* ---- messages ---- */
@@ -139,7 +192,7 @@ static void receive(struct simulate_simulation *simulation, double now, uint32_t
     if (!crossed) /* the receiver copies */
         seconds += (double)step_bytes(simulation, runner, step) / link->bandwidth;
     if (step->kind == STEP_RECEIVE_REDUCE)
-        seconds += moving(simulation, step_bytes(simulation, runner, step), 3);
+        seconds += local_seconds(simulation, runner, step);
     events_push(&simulation->events, simulate_work(simulation, runner->rank, now, seconds), EVENT_DONE, index);
 }
 
@@ -234,54 +287,15 @@ static void begin_exchange(struct simulate_simulation *simulation, double now, u
     }
 }
 
-/* Streams of memory that a step of local work reads and writes, buffers being registered; of them those of others. */
-struct streams {
-    uint32_t all, read, written;
-};
-
-/* The members of a group but this rank. */
-static uint32_t others_of(const struct schedule *schedule, uint32_t index)
-{
-    const struct schedule_group *group = &schedule->groups[index];
-    uint32_t others = group->count;
-    for (uint32_t i = 0; i < group->count; i++)
-        others -= schedule->members[group->first + i] == schedule->rank;
-    return others;
-}
-
-static struct streams streams_of(const struct schedule *schedule, const struct step *step)
-{
-    const struct schedule_group *groups = schedule->groups;
-    switch (step->kind) {
-    case STEP_COPY:
-    case STEP_FINISH:
-        return (struct streams){2, 0, 0};
-    case STEP_READ:
-        return (struct streams){2, 1, 0};
-    case STEP_REDUCE:
-        return (struct streams){step->operands + 1u, 0, 0};
-    case STEP_GATHER_REDUCE:
-        return (struct streams){groups[step->peer].count + 1, others_of(schedule, step->peer), 0};
-    case STEP_SPREAD:
-        return (struct streams){groups[step->peer].count + 1, 0, others_of(schedule, step->peer)};
-    case STEP_REDUCE_SPREAD:
-        return (struct streams){groups[step->peer].count + groups[step->operands].count,
-                                others_of(schedule, step->peer), others_of(schedule, step->operands)};
-    default: /* STEP_EXPOSE, STEP_DELIVER: nothing to do */
-        return (struct streams){0, 0, 0};
-    }
-}
-
 static double work_locally(struct simulate_simulation *simulation, double now, const struct runner *runner,
                            const struct step *step)
 {
     struct streams streams = streams_of(simulation->schedules[runner->rank], step);
     if (!streams.all)
         return now;
-    uint64_t bytes = step_bytes(simulation, runner, step);
-    simulation->given[runner->rank] +=
-        (double)bytes * (streams.read > streams.written ? streams.read : streams.written);
-    return simulate_work(simulation, runner->rank, now, moving(simulation, bytes, streams.all));
+    simulation->given[runner->rank] += (double)step_bytes(simulation, runner, step) *
+                                       (streams.read > streams.written ? streams.read : streams.written);
+    return simulate_work(simulation, runner->rank, now, local_seconds(simulation, runner, step));
 }
 
 /* ---- lanes ---- */

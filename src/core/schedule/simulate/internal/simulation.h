@@ -68,6 +68,14 @@ struct simulate_simulation {
 uint64_t simulation_step_bytes(const struct schedule *schedule, const struct step *step, uint64_t block_bytes,
                                uint32_t iteration);
 
+/** Seconds of a rank's own work for a step that moves `bytes`, at `bandwidth`: streams of memory (a copy is two). */
+double simulation_step_seconds(const struct schedule *schedule, const struct step *step, uint64_t bytes,
+                               double bandwidth);
+
+/** The bandwidth of that work: within the cache, if what the ranks of a node touch fits there. */
+double simulation_bandwidth(const struct schedule *schedule, const struct simulated_cluster *cluster,
+                            uint64_t block_bytes, uint32_t ranks_of_node);
+
 /** The rank of the shape that is simulated as `rank`. */
 static inline uint32_t simulation_rank(const struct simulate_simulation *simulation, uint32_t rank)
 {
