@@ -2,109 +2,152 @@
 #include "fit.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define CORNERS  (PARAMETERS + 1)
-#define ROUNDS   600
-#define RESTARTS 4
+#define ROUNDS     8
+#define DIFFERENCE 0.05 /* of a logarithm, for derivatives */
+#define SMALL      0.01 /* residuals below it are alike */
+#define TETHER     0.02 /* pulls a parameter that the rows do not determine to its unfitted value */
 
-double fit_error(const struct prediction *predictions, size_t count, enum row_role role,
-                 const double parameters[PARAMETERS])
-{
-    double sum = 0;
-    size_t rows = 0;
-    for (size_t i = 0; i < count; i++) {
-        const struct row *row = predictions[i].row;
-        if (row->role != role || row->seconds <= 0)
-            continue;
-        sum += fabs(log(prediction_seconds(&predictions[i], parameters, NULL) / row->seconds));
-        rows++;
-    }
-    return rows ? sum / (double)rows : 0;
-}
-
-/* The simplex is in logarithms of the parameters. */
-struct corner {
-    double at[PARAMETERS];
-    double error;
+struct fit {
+    const struct prediction **rows;
+    size_t count;
+    double *residuals, *moved, *slopes; /* slopes[row x PARAMETERS + parameter] */
 };
 
-static void corner_parameters(const struct corner *corner, double parameters[PARAMETERS])
+static bool is_fitted(const struct prediction *prediction)
 {
-    for (int i = 0; i < PARAMETERS; i++)
-        parameters[i] = fmin(fmax(exp(corner->at[i]), parameter_facts[i].least), parameter_facts[i].most);
+    return prediction->row->role == ROW_FIT && prediction->row->seconds > 0;
 }
 
-static void corner_evaluate(const struct prediction *predictions, size_t count, struct corner *corner)
+static void parameters_of(const double logarithms[PARAMETERS], double parameters[PARAMETERS])
+{
+    for (int i = 0; i < PARAMETERS; i++)
+        parameters[i] = fmin(fmax(exp(logarithms[i]), parameter_facts[i].least), parameter_facts[i].most);
+}
+
+/* The logarithms of predicted / measured, and the mean of their magnitudes with the pull of the tether. */
+static weft_status evaluate(const struct fit *fit, const double logarithms[PARAMETERS], double *residuals, double *cost,
+                            struct error *error)
 {
     double parameters[PARAMETERS];
-    corner_parameters(corner, parameters);
-    corner->error = fit_error(predictions, count, ROW_FIT, parameters);
-}
-
-/* The corner at center + factor (corner - center). */
-static struct corner corner_along(const struct prediction *predictions, size_t count, const struct corner *center,
-                                  const struct corner *corner, double factor)
-{
-    struct corner moved;
-    for (int i = 0; i < PARAMETERS; i++)
-        moved.at[i] = center->at[i] + factor * (corner->at[i] - center->at[i]);
-    corner_evaluate(predictions, count, &moved);
-    return moved;
-}
-
-static void sort_corners(struct corner corners[CORNERS])
-{
-    for (int i = 1; i < CORNERS; i++)
-        for (int j = i; j > 0 && corners[j].error < corners[j - 1].error; j--) {
-            const struct corner swapped = corners[j];
-            corners[j] = corners[j - 1];
-            corners[j - 1] = swapped;
-        }
-}
-
-static void simplex_step(const struct prediction *predictions, size_t count, struct corner corners[CORNERS])
-{
-    struct corner center = {{0}, 0}, *worst = &corners[CORNERS - 1];
-    for (int i = 0; i < PARAMETERS; i++)
-        for (int c = 0; c < CORNERS - 1; c++)
-            center.at[i] += corners[c].at[i] / (CORNERS - 1);
-    struct corner moved = corner_along(predictions, count, &center, worst, -1);
-    if (moved.error < corners[0].error) {
-        const struct corner further = corner_along(predictions, count, &center, worst, -2);
-        *worst = further.error < moved.error ? further : moved;
-    } else if (moved.error < corners[CORNERS - 2].error) {
-        *worst = moved;
-    } else {
-        moved = corner_along(predictions, count, &center, worst, moved.error < worst->error ? -0.5 : 0.5);
-        if (moved.error < worst->error)
-            *worst = moved;
-        else
-            for (int c = 1; c < CORNERS; c++)
-                corners[c] = corner_along(predictions, count, &corners[0], &corners[c], 0.5);
+    parameters_of(logarithms, parameters);
+    *cost = 0;
+    for (size_t i = 0; i < fit->count; i++) {
+        struct step_result result;
+        weft_status status = prediction_simulate(fit->rows[i], parameters, &result, error);
+        if (status != WEFT_OK)
+            return status;
+        residuals[i] = log(result.seconds / fit->rows[i]->row->seconds);
+        *cost += fabs(residuals[i]) / (double)fit->count;
     }
-    sort_corners(corners);
+    for (int i = 0; i < PARAMETERS; i++) {
+        const double pulled = logarithms[i] - log(parameter_facts[i].unfitted);
+        *cost += TETHER * TETHER * pulled * pulled;
+    }
+    return WEFT_OK;
 }
 
-double fit_parameters(const struct prediction *predictions, size_t count, double parameters[PARAMETERS])
+/* Solve a x = b in place by elimination; the damped matrix is positive definite. */
+static void solve(double a[PARAMETERS][PARAMETERS], double b[PARAMETERS])
 {
-    struct corner best = {{0}, 0};
-    for (int i = 0; i < PARAMETERS; i++)
-        best.at[i] = log(parameters[i]);
-    corner_evaluate(predictions, count, &best);
-    for (int restart = 0; restart < RESTARTS; restart++) {
-        struct corner corners[CORNERS];
-        for (int c = 0; c < CORNERS; c++) {
-            corners[c] = best;
-            if (c)
-                corners[c].at[c - 1] += restart % 2 ? -0.2 : 0.2;
-            corner_evaluate(predictions, count, &corners[c]);
+    for (int k = 0; k < PARAMETERS; k++)
+        for (int i = k + 1; i < PARAMETERS; i++) {
+            const double factor = a[i][k] / a[k][k];
+            for (int j = k; j < PARAMETERS; j++)
+                a[i][j] -= factor * a[k][j];
+            b[i] -= factor * b[k];
         }
-        sort_corners(corners);
-        for (int round = 0; round < ROUNDS; round++)
-            simplex_step(predictions, count, corners);
-        best = corners[0];
+    for (int i = PARAMETERS - 1; i >= 0; i--) {
+        for (int j = i + 1; j < PARAMETERS; j++)
+            b[i] -= a[i][j] * b[j];
+        b[i] /= a[i][i];
     }
-    corner_parameters(&best, parameters);
-    return best.error;
+}
+
+/* The step from `at` with this damping. */
+static void find_step(const struct fit *fit, const double at[PARAMETERS], double damping, double step[PARAMETERS])
+{
+    double matrix[PARAMETERS][PARAMETERS] = {{0}};
+    memset(step, 0, PARAMETERS * sizeof *step);
+    for (size_t row = 0; row < fit->count; row++) {
+        const double *slopes = &fit->slopes[row * PARAMETERS], residual = fit->residuals[row],
+                     weight = 1 / (fmax(fabs(residual), SMALL) * (double)fit->count);
+        for (int i = 0; i < PARAMETERS; i++) {
+            step[i] -= weight * slopes[i] * residual;
+            for (int j = 0; j < PARAMETERS; j++)
+                matrix[i][j] += weight * slopes[i] * slopes[j];
+        }
+    }
+    for (int i = 0; i < PARAMETERS; i++) {
+        step[i] -= 2 * TETHER * TETHER * (at[i] - log(parameter_facts[i].unfitted));
+        matrix[i][i] += 2 * TETHER * TETHER + damping;
+    }
+    solve(matrix, step);
+}
+
+static weft_status improve(struct fit *fit, double at[PARAMETERS], double *cost, struct error *error)
+{
+    weft_status status = WEFT_OK;
+    double ignored;
+    for (int i = 0; status == WEFT_OK && i < PARAMETERS; i++) {
+        double moved[PARAMETERS];
+        memcpy(moved, at, sizeof moved);
+        moved[i] += moved[i] + DIFFERENCE > log(parameter_facts[i].most) ? -DIFFERENCE : DIFFERENCE;
+        status = evaluate(fit, moved, fit->moved, &ignored, error);
+        for (size_t row = 0; row < fit->count; row++)
+            fit->slopes[row * PARAMETERS + (size_t)i] = (fit->moved[row] - fit->residuals[row]) / (moved[i] - at[i]);
+    }
+    for (double damping = 1e-3; status == WEFT_OK && damping < 1e2; damping *= 10) {
+        double step[PARAMETERS], moved[PARAMETERS], parameters[PARAMETERS], reached;
+        find_step(fit, at, damping, step);
+        for (int i = 0; i < PARAMETERS; i++)
+            moved[i] = at[i] + fmin(fmax(step[i], -1), 1);
+        parameters_of(moved, parameters);
+        for (int i = 0; i < PARAMETERS; i++)
+            moved[i] = log(parameters[i]);
+        status = evaluate(fit, moved, fit->moved, &reached, error);
+        if (status == WEFT_OK && reached < *cost) {
+            memcpy(at, moved, sizeof moved);
+            memcpy(fit->residuals, fit->moved, fit->count * sizeof *fit->residuals);
+            *cost = reached;
+            return WEFT_OK;
+        }
+    }
+    return status;
+}
+
+weft_status fit_parameters(const struct prediction *predictions, size_t count, double parameters[PARAMETERS],
+                           struct error *error)
+{
+    struct fit fit = {.rows = calloc(count, sizeof *fit.rows),
+                      .residuals = calloc(count, sizeof *fit.residuals),
+                      .moved = calloc(count, sizeof *fit.moved),
+                      .slopes = calloc(count * PARAMETERS, sizeof *fit.slopes)};
+    double at[PARAMETERS], cost = 0;
+    weft_status status = fit.rows && fit.residuals && fit.moved && fit.slopes
+                             ? WEFT_OK
+                             : error_memory(error, count * sizeof *fit.slopes, "a fit");
+    for (size_t i = 0; status == WEFT_OK && i < count; i++)
+        if (is_fitted(&predictions[i]))
+            fit.rows[fit.count++] = &predictions[i];
+    for (int i = 0; i < PARAMETERS; i++)
+        at[i] = log(parameters[i]);
+    if (status == WEFT_OK)
+        status = evaluate(&fit, at, fit.residuals, &cost, error);
+    for (int round = 0; status == WEFT_OK && round < ROUNDS; round++) {
+        const double before = cost;
+        status = improve(&fit, at, &cost, error);
+        fprintf(stderr, "fit: round %d, mean |log| and tether %.4f\n", round + 1, cost);
+        if (before - cost < 1e-4)
+            break;
+    }
+    parameters_of(at, parameters);
+    free(fit.rows);
+    free(fit.residuals);
+    free(fit.moved);
+    free(fit.slopes);
+    return status;
 }

@@ -12,17 +12,34 @@
 
 static const char *const role_names[] = {"fit", "check", "memory"};
 
-static void print_row(const struct prediction *prediction, const double parameters[PARAMETERS])
+static void print_row(const struct prediction *prediction, const struct step_result *result)
 {
     const struct row *row = prediction->row;
-    struct breakdown parts;
-    const double seconds = prediction_seconds(prediction, parameters, &parts);
-    printf("%-11s %-6s %4u gpus  data %-3u pipeline %-2u tensor %-2u micro-batch %-2u x%-2u %-9s  %-6s %8.3f s  "
-           "predicted %8.3f s  %+6.1f %%   compute %.2f tensor %.2f pipeline %.2f bubble %.2f data %.2f update %.2f\n",
-           row->source, row->model, row->ranks, row->data, row->pipeline, row->tensor, parts.micro_batch,
-           parts.virtual_stages, row->recompute == MODEL_RECOMPUTE_ALL ? "full" : "selective", role_names[row->role],
-           row->seconds, seconds, 100 * (seconds / row->seconds - 1), parts.compute, parts.tensor, parts.pipeline,
-           parts.bubble, parts.data, parts.update);
+    printf("%-11s %-6s %4u devices  data %-3u pipeline %-2u tensor %-2u micro-batch %-2u x%-2u %-9s  %-6s %8.3f s  "
+           "predicted %8.3f s  %+6.1f %%  ",
+           row->source, row->model, row->ranks, row->data, row->pipeline, row->tensor, prediction->micro_batch,
+           prediction->virtual_stages, row->recompute == MODEL_RECOMPUTE_ALL ? "full" : "selective",
+           role_names[row->role], row->seconds, result->seconds, 100 * (result->seconds / row->seconds - 1));
+    for (int term = 0; term < STEP_TERMS; term++)
+        printf(" %s %.2f", step_term_names[term], result->terms[term]);
+    printf("\n");
+}
+
+static weft_status predict_rows(const struct prediction *predictions, size_t count, const double parameters[PARAMETERS],
+                                bool prints, double *seconds, struct error *error)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct step_result result;
+        if (predictions[i].row->seconds <= 0)
+            continue;
+        weft_status status = prediction_simulate(&predictions[i], parameters, &result, error);
+        if (status != WEFT_OK)
+            return status;
+        seconds[i] = result.seconds;
+        if (prints)
+            print_row(&predictions[i], &result);
+    }
+    return WEFT_OK;
 }
 
 static int compare_doubles(const void *a, const void *b)
@@ -32,23 +49,22 @@ static int compare_doubles(const void *a, const void *b)
 }
 
 static void print_errors(const char *title, const struct prediction *predictions, size_t count, enum row_role role,
-                         const double parameters[PARAMETERS])
+                         const double *seconds)
 {
     double errors[256], sum = 0;
     size_t rows = 0;
     for (size_t i = 0; i < count && rows < 256; i++)
         if (predictions[i].row->role == role && predictions[i].row->seconds > 0)
-            sum += errors[rows++] =
-                fabs(prediction_seconds(&predictions[i], parameters, NULL) / predictions[i].row->seconds - 1);
+            sum += errors[rows++] = fabs(seconds[i] / predictions[i].row->seconds - 1);
     if (!rows)
         return;
     qsort(errors, rows, sizeof *errors, compare_doubles);
-    printf("%-24s %-6s rows %2zu: error mean %5.1f %%, median %5.1f %%, worst %5.1f %%\n", title, role_names[role],
+    printf("%-16s %-6s rows %2zu: error mean %5.1f %%, median %5.1f %%, worst %5.1f %%\n", title, role_names[role],
            rows, 100 * sum / (double)rows, 100 * errors[rows / 2], 100 * errors[rows - 1]);
 }
 
 /* Among the measured strategies of each model of one source: how much slower is the one predicted to be the fastest? */
-static void print_regret(const struct prediction *predictions, size_t count, const double parameters[PARAMETERS])
+static void print_regret(const struct prediction *predictions, size_t count, const double *seconds)
 {
     for (size_t i = 0; i < count; i++) {
         const struct row *first = predictions[i].row;
@@ -61,10 +77,9 @@ static void print_regret(const struct prediction *predictions, size_t count, con
                 continue;
             seen |= k < i;
             strategies++;
-            const double seconds = prediction_seconds(&predictions[k], parameters, NULL);
             best = fmin(best, row->seconds);
-            if (seconds < chosen) {
-                chosen = seconds;
+            if (seconds[k] < chosen) {
+                chosen = seconds[k];
                 of_chosen = row->seconds;
             }
         }
@@ -110,6 +125,13 @@ static int fail(const struct error *error)
     return 1;
 }
 
+static void print_parameters(const double fitted[PARAMETERS])
+{
+    for (int i = 0; i < PARAMETERS; i++)
+        printf("%-18s %10.4g fitted, %10.4g unfitted  %s (%s)\n", parameter_facts[i].name, fitted[i],
+               parameter_facts[i].unfitted, parameter_facts[i].unit, parameter_facts[i].source);
+}
+
 int main(int argc, char **argv)
 {
     struct error error = {0};
@@ -118,28 +140,35 @@ int main(int argc, char **argv)
     if (rows_read(argc > 1 ? argv[1] : "bench/published", &rows, &count, &error) != WEFT_OK)
         return fail(&error);
     struct prediction *predictions = calloc(count, sizeof *predictions);
-    for (size_t i = 0; i < count; i++)
-        if (!predictions || prediction_open(&rows[i], &predictions[i], &error) != WEFT_OK)
-            return fail(&error);
+    double *unfitted_seconds = calloc(count, sizeof *unfitted_seconds), *seconds = calloc(count, sizeof *seconds);
     double unfitted[PARAMETERS], fitted[PARAMETERS];
     for (int i = 0; i < PARAMETERS; i++)
         unfitted[i] = fitted[i] = parameter_facts[i].unfitted;
-    fit_parameters(predictions, count, fitted);
-    for (size_t i = 0; i < count; i++)
-        if (rows[i].seconds > 0)
-            print_row(&predictions[i], fitted);
-    for (int i = 0; i < PARAMETERS; i++)
-        printf("%-16s %10.4g fitted, %10.4g unfitted  %s (%s)\n", parameter_facts[i].name, fitted[i], unfitted[i],
-               parameter_facts[i].unit, parameter_facts[i].source);
+    if (!predictions || !unfitted_seconds || !seconds)
+        return fail(&(struct error){.text = "out of memory"});
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; status == WEFT_OK && i < count; i++)
+        status = prediction_open(&rows[i], &predictions[i], &error);
+    if (status == WEFT_OK)
+        status = predict_rows(predictions, count, unfitted, false, unfitted_seconds, &error);
+    if (status == WEFT_OK)
+        status = fit_parameters(predictions, count, fitted, &error);
+    if (status == WEFT_OK)
+        status = predict_rows(predictions, count, fitted, true, seconds, &error);
+    if (status != WEFT_OK)
+        return fail(&error);
+    print_parameters(fitted);
     for (enum row_role role = ROW_FIT; role <= ROW_MEMORY; role++) {
-        print_errors("without fitting", predictions, count, role, unfitted);
-        print_errors("fitted", predictions, count, role, fitted);
+        print_errors("without fitting", predictions, count, role, unfitted_seconds);
+        print_errors("fitted", predictions, count, role, seconds);
     }
-    print_regret(predictions, count, fitted);
+    print_regret(predictions, count, seconds);
     print_memory(predictions, count);
     for (size_t i = 0; i < count; i++)
         prediction_close(&predictions[i]);
     free(predictions);
+    free(unfitted_seconds);
+    free(seconds);
     free(rows);
     return 0;
 }

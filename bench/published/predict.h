@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The predicted time of a row's iteration, as a function of at most ten parameters. */
+/**
+ * The predicted time of a row's iteration: the step is simulated (training/simulate/step_simulate.h) on the described
+ * cluster that it ran on, with at most ten parameters of devices and links changed.
+ */
 #ifndef BENCH_PUBLISHED_PREDICT_H
 #define BENCH_PUBLISHED_PREDICT_H
 
+#include "core/topology/cluster_file.h"
 #include "rows.h"
 #include "training/simulate/described_memory.h"
+#include "training/simulate/step_simulate.h"
 
 /** What may be fitted. Everything else follows from data sheets and from the work of the layers. */
 enum parameter {
@@ -12,10 +17,10 @@ enum parameter {
     PARAMETER_PRODUCT_HALF,
     PARAMETER_MEMORY_SHARE,
     PARAMETER_LAUNCH,
-    PARAMETER_NVLINK_SHARE,
-    PARAMETER_NVLINK_LATENCY,
-    PARAMETER_NIC_SHARE,
-    PARAMETER_NIC_LATENCY,
+    PARAMETER_NODE_BANDWIDTH,
+    PARAMETER_COLLECTIVE_LAUNCH,
+    PARAMETER_INTERFACE_SHARE,
+    PARAMETER_INTERFACE_LATENCY,
     PARAMETERS
 };
 
@@ -27,33 +32,21 @@ struct parameter_facts {
 };
 extern const struct parameter_facts parameter_facts[PARAMETERS];
 
-/** Micro-batch sizes and virtual stages that the authors may have used. */
-struct candidate {
-    uint32_t micro_batch, virtual_stages;
-    struct model_work *work;
-};
-#define CANDIDATES_MOST 64
-
-/** A row with the work of its layers, which does not depend on the parameters. */
+/** A row, ready to be predicted. */
 struct prediction {
     const struct row *row;
-    struct model_description *description; /**< divided over the tensor axis */
-    struct candidate candidates[CANDIDATES_MOST];
-    size_t count;
+    struct cluster_file cluster;                   /**< as described */
+    struct model_description *description, *whole; /**< divided over the tensor axis, and not */
+    uint32_t micro_batch, virtual_stages; /**< the row's; where not published, the fastest with unfitted parameters */
 };
 
+/** Close it with prediction_close(), also after an error. */
 weft_status prediction_open(const struct row *row, struct prediction *prediction, struct error *error);
 void prediction_close(struct prediction *prediction);
 
-/** Where the seconds go. */
-struct breakdown {
-    double compute, tensor, pipeline, bubble, data, update;
-    uint32_t micro_batch, virtual_stages; /**< the fastest */
-};
-
-/** Seconds of an iteration; `breakdown` may be NULL. */
-double prediction_seconds(const struct prediction *prediction, const double parameters[PARAMETERS],
-                          struct breakdown *breakdown);
+/** Simulate an iteration. */
+weft_status prediction_simulate(const struct prediction *prediction, const double parameters[PARAMETERS],
+                                struct step_result *result, struct error *error);
 
 /** Bytes of the pipeline rank that needs the most, and what it needs them for. */
 double prediction_memory(const struct prediction *prediction, struct described_memory *of_largest);

@@ -92,7 +92,7 @@ static weft_status add_vtrain(struct row_list *list, const struct csv_line *line
 {
     struct row row = row_of(line);
     row.source = "vtrain";
-    row.cluster = "dgx-a100-4x200";
+    row.cluster = "vtrain-a100";
     row.seconds = number_of(line, "iteration_ms") * 1e-3;
     weft_status status = implementation_find("megatron-deepspeed", &row.implementation, error);
     return status == WEFT_OK ? append_row(list, &row, error) : status;
@@ -136,7 +136,7 @@ static weft_status add_bloom(struct row_list *list, const struct csv_line *line,
     struct row row = row_of(line);
     const char *memory = text_of(line, "memory_gb");
     row.source = "bloom";
-    row.cluster = "dgx-a100-4x100";
+    row.cluster = "jean-zay-a100";
     row.zero = count_of(line, "zero", 0);
     row.seconds = number_of(line, "iteration_s");
     row.memory_bytes = !strcmp(memory, "out of memory") ? INFINITY : strtod(memory, NULL) * 1073741824;

@@ -12,7 +12,7 @@ enum row_role { ROW_FIT, ROW_CHECK, ROW_MEMORY };
 struct row {
     const char *source;  /**< "vtrain" */
     char model[32];      /**< "18.4B" */
-    const char *cluster; /**< a described cluster, without the number of hosts: "selene" */
+    const char *cluster; /**< its kind: "dgx-a100" */
     struct model_shape shape;
     uint32_t ranks, data, pipeline, tensor, zero;
     uint32_t global_batch;   /**< sequences */

@@ -26,7 +26,8 @@
     .overlaps_reductions = true, .overlaps_pipeline = true
 #define MEGATRON_COMMON                                                                                                \
     .layers_of_checkpoint = 2, .logit_bytes = 8, .gathers_again = true, .stores_scores = true, .score_dropout = 0.1,   \
-    .recomputes_core_only = true, .recomputes_outputs = true, .weight_bytes = 2, .update_traffic_bytes = 44
+    .recomputes_core_only = true, .recomputes_outputs = true, .scatters_messages = true, .weight_bytes = 2,            \
+    .update_traffic_bytes = 44
 
 static const struct implementation table[] = {
     {.name = "weft",

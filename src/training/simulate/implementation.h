@@ -48,7 +48,10 @@ struct implementation {
 
     /* The step. */
     bool overlaps_reductions; /**< gradients move while the backward pass goes on */
-    bool overlaps_pipeline;   /**< messages between stages move while a stage computes */
+    bool
+        scatters_messages; /**< each rank of a tensor axis sends a part of the rows between stages, and they are gathered
+                                 within the next stage (Narayanan et al. 2021, section 4.1) */
+    bool overlaps_pipeline; /**< messages between stages move while a stage computes */
 };
 
 /** Weft's own with products in `precision`, weights and rows between layers in f32. */

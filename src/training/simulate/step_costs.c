@@ -6,6 +6,7 @@
 #include "training/simulate/device_time.h"
 #include "training/simulate/internal/step_prices.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* What costs are made from. */
@@ -372,6 +373,24 @@ static weft_status price_data_axis(struct step_costing *costing)
 
 /* ---- messages, the norm ---- */
 
+/* A message between stages on each level. */
+static void cost_rows(struct step_costing *costing, double bytes)
+{
+    struct step_costs *costs = costing->costs;
+    const struct step_cluster *cluster = costing->setting->cluster;
+    const double ranks = costing_extent(costing, MESH_TENSOR), part = bytes / ranks;
+    const bool scatters =
+        costing->implementation->scatters_messages && ranks > 1 && !costing->config->sequence_parallel;
+    const struct step_transfer rest = step_message_of(cluster, 0, bytes - part);
+    for (uint32_t level = 0; level < STEP_LINK_LEVELS; level++) {
+        costs->messages[level] = step_message_of(cluster, level, scatters ? part : bytes);
+        if (!scatters)
+            continue;
+        costs->messages[level].seconds += rest.seconds + cluster->collective_launch;
+        costs->messages[level].bytes[0] += rest.bytes[0];
+    }
+}
+
 static void cost_messages(struct step_costing *costing)
 {
     struct step_costs *costs = costing->costs;
@@ -384,12 +403,13 @@ static void cost_messages(struct step_costing *costing)
     } else {
         tied = slice_of(costing, tied) * wire_bytes(costing);
     }
-    for (uint32_t level = 0; level < STEP_LINK_LEVELS; level++) {
-        costs->messages[level] = step_message_of(cluster, level, model_work_output_bytes(costing->work, boundary));
+    cost_rows(costing, model_work_output_bytes(costing->work, boundary));
+    for (uint32_t level = 0; level < STEP_LINK_LEVELS; level++)
         costs->ties[level] = step_message_of(cluster, level, tied);
-    }
     costs->messages_block = !costing->implementation->overlaps_pipeline;
 }
+
+#define NORM_RANKS 64
 
 static weft_status cost_norm(struct step_costing *costing)
 {
@@ -415,9 +435,12 @@ static weft_status cost_norm(struct step_costing *costing)
         runnable ? (double)(costing->description->blocks * tensor + costing->config->micro_batches + 1) : 1;
     const struct step_request request = {
         .collective = COLLECTIVE_ALLREDUCE, .bytes = 8 * numbers, .reproducible = runnable};
-    weft_status status = step_placement_of_all(cluster, costs->ranks, &all, costing->error);
+    /* A few bytes take rounds, whose number is the logarithm of the ranks: fewer ranks are simulated. */
+    const uint32_t simulated = !runnable && costs->ranks > NORM_RANKS ? NORM_RANKS : costs->ranks;
+    weft_status status = step_placement_of_all(cluster, simulated, &all, costing->error);
     if (status == WEFT_OK)
         status = step_prices_add(costing->prices, &all, &request, &costs->norm, costing->error);
+    costs->norm.seconds *= log2(costs->ranks) / log2(simulated);
     step_placement_close(&all);
     return status;
 }

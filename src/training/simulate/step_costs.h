@@ -37,6 +37,7 @@ struct step_cluster {
     /** By how much computing slows while asynchronous communication of the rank is under way: 0.1 makes a pass take 1.1
      * times as long. Measured by weft profile machine on CPUs. */
     double overlap_slowdown;
+    double collective_launch; /**< seconds that each collective takes besides its messages */
 };
 
 /** A strategy on a cluster. All members are borrowed. */

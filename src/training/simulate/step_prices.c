@@ -207,7 +207,8 @@ static weft_status compute_price(const struct step_prices *prices, const struct 
     weft_status status = simulate_price(prices->cluster->links, &shape, 1, &price, error);
     if (status != WEFT_OK)
         return status;
-    *transfer = (struct step_transfer){.seconds = price.seconds, .busy = price.busy};
+    *transfer =
+        (struct step_transfer){.seconds = price.seconds + prices->cluster->collective_launch, .busy = price.busy};
     for (uint32_t level = 1; level < STEP_LINK_LEVELS; level++)
         transfer->bytes[level] = price.leaving[level];
     transfer->bytes[0] = bytes_within_host(placement, &price);
