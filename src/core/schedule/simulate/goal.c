@@ -114,7 +114,7 @@ static void write_await(const struct goal_writer *writer, const char *name, uint
     }
 }
 
-static void write_step(const struct goal_writer *writer, uint32_t lane, uint32_t iteration, uint32_t at)
+static void goal_write_step(const struct goal_writer *writer, uint32_t lane, uint32_t iteration, uint32_t at)
 {
     const struct schedule *schedule = writer->schedule;
     const struct step *step = &schedule->steps[schedule->lane_first[lane] + at];
@@ -163,7 +163,7 @@ static weft_status write_rank(struct goal_writer *writer, struct error *error)
         for (uint32_t iteration = 0; iteration < writer->iterations; iteration++)
             for (uint32_t lane = 0; lane < schedule->lane_count; lane++)
                 for (uint32_t at = 0; at < lane_steps(schedule, lane); at++)
-                    write_step(writer, lane, iteration, at);
+                    goal_write_step(writer, lane, iteration, at);
     }
     if (writer->requirements)
         ready = fclose(writer->requirements) == 0 && ready;
