@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rate and the fixed cost that `weft profile machine` finds in times of products: known ones, with and without noise. */
-#include "cli/measure/machine_measure.h"
+#include "cli/measure/machine/machine_measure.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -72,7 +72,7 @@ static bool compare(const struct algorithm *algorithm, const struct schedule_sha
         return false;
     if (schedule_simulate_shape(algorithm, shape, on, NULL, &whole, &error) != WEFT_OK)
         fail_msg("%s", error.text);
-    assert_true(folded.folded && !whole.folded);
+    assert_true(folded.how == SIMULATED_FOLDED && whole.how == SIMULATED_WHOLE);
     assert_same(folded.seconds, whole.seconds, "the time", algorithm, shape);
     assert_same(folded.busy, whole.busy, "the share of work", algorithm, shape);
     assert_same((double)folded.messages, (double)whole.messages, "the number of messages", algorithm, shape);

@@ -2,11 +2,11 @@
 /* `weft bench`: how long collectives take here, with nccl-tests' columns, every result checked. */
 #include "base/text.h"
 #include "cli/frame/command.h"
+#include "cli/frame/launch_self.h"
 #include "cli/measure/bench_print.h"
 #include "cli/measure/bench_progress.h"
 #include "cli/measure/bench_sweep.h"
 #include "cli/measure/bench_train.h"
-#include "cli/measure/launch_self.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft profile`: where the time of a training step goes, by layer and by kernel. */
 #include "training/train/report/profile.h"
-#include "cli/measure/profile_machine.h"
+#include "cli/measure/machine/profile_machine.h"
 #include "cli/train/training.h"
 #include "cli/understand/profile_print.h"
 #include "training/train/loop/trainer.h"

@@ -2,6 +2,7 @@
 /* `weft sim cluster`: run a trace of jobs through the scheduler, in virtual time. */
 #include "cli/frame/command.h"
 #include "cli/platform/client/cluster_view.h"
+#include "cli/understand/sim_collective.h"
 
 #include "base/file/named_output.h"
 #include "base/format/json_put.h"
@@ -170,6 +171,6 @@ static const struct command command_cluster = {
 const struct command command_sim = {
     .name = "sim",
     .group = COMMAND_UNDERSTAND,
-    .summary = "simulate a cluster's scheduler on a trace of jobs",
-    COMMAND_SUBCOMMANDS(&command_cluster),
+    .summary = "simulate a collective, or a cluster's scheduler on a trace of jobs",
+    COMMAND_SUBCOMMANDS(&command_cluster, &command_sim_collective),
 };

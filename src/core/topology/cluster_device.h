@@ -33,7 +33,7 @@ struct cluster_group {
     uint32_t hosts;
     uint32_t ranks;      /**< devices of each host, one rank each */
     uint32_t device;     /**< index into the file's devices */
-    uint32_t interfaces; /**< of each host; its devices share them evenly. 0: unspecified, one */
+    uint32_t interfaces; /**< of each host; its devices share them evenly, or have several each. 0: unspecified, one */
     double bandwidth;    /**< bytes/s of all interfaces of a host together, each way; 0: that of the level */
 };
 

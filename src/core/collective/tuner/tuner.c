@@ -40,8 +40,18 @@ struct simulated_cluster tuner_cluster_of(const struct cluster_file *file)
         cluster.cache_bytes = file->cache_bytes;
     if (file->cores || file->device_count) /* devices are processors of their own */
         cluster.cores = file->cores;
-    if (file->group_count)
-        cluster.interfaces = file->groups[0].interfaces;
+    /* Hosts are simulated alike: the network of the slowest, as collectives wait for it. */
+    const double level = cluster.far.bandwidth;
+    for (uint32_t i = 0; i < file->group_count; i++) {
+        const struct cluster_group *group = &file->groups[i];
+        const double bandwidth = group->bandwidth > 0 ? group->bandwidth : level;
+        if (i == 0 || bandwidth < cluster.far.bandwidth)
+            cluster.far.bandwidth = bandwidth;
+        /* Several interfaces of one device are as good as a single one. */
+        const uint32_t interfaces = group->interfaces < group->ranks ? group->interfaces : group->ranks;
+        if (i == 0 || interfaces < cluster.interfaces)
+            cluster.interfaces = interfaces;
+    }
     return cluster;
 }
 

@@ -221,6 +221,7 @@ static weft_status scale_bound(const struct algorithm *algorithm, const struct s
     report->seconds = fmax(report->seconds, traffic.messages * cluster->far.overhead);
     report->seconds = fmax(report->seconds, traffic.bytes[0] / cluster->far.bandwidth);
     report->load_count = 0;
+    report->how = SIMULATED_ESTIMATE;
     return WEFT_OK;
 }
 

@@ -155,7 +155,7 @@ static void report_fill(const struct simulate_simulation *simulation, uint64_t i
     double each =
         (end - simulation->iteration_end[settled < last ? settled : last]) / (ITERATIONS_MOST - ITERATIONS_SETTLED);
     *report = (struct simulated_report){.seconds = end + (double)(iterations - simulation->iterations) * each,
-                                        .folded = simulation->fold != NULL};
+                                        .how = simulation->fold ? SIMULATED_FOLDED : SIMULATED_WHOLE};
     uint64_t segment = simulation->schedules[0]->segment_bytes, bytes = simulation->block_bytes;
     double times = iterations > simulation->iterations ? (double)bytes / (double)(segment * simulation->iterations) : 1;
     uint32_t nodes = simulation->fold ? simulation->fold->nodes : 1;

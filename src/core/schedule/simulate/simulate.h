@@ -78,6 +78,13 @@ struct simulated_load {
 
 #define SIMULATED_LOADS 8
 
+/** How much of it was simulated. */
+enum simulated_how {
+    SIMULATED_WHOLE,    /**< every rank */
+    SIMULATED_FOLDED,   /**< one node, for all */
+    SIMULATED_ESTIMATE, /**< smaller or simpler shapes: simulate_report() */
+};
+
 /** What a simulation found. */
 struct simulated_report {
     double seconds;                  /**< from start until the last rank has finished */
@@ -88,7 +95,7 @@ struct simulated_report {
     uint64_t messages;               /**< of all ranks */
     struct simulated_load loads[SIMULATED_LOADS]; /**< the busiest links, of each level and direction one */
     uint32_t load_count;
-    bool folded; /**< one node was simulated and stands for all */
+    enum simulated_how how;
 };
 
 /** One step as simulated, for a timeline. */

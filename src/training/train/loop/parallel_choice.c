@@ -164,6 +164,7 @@ struct executor_config parallel_choice_executor(const struct train_config *confi
         .schedule = choice->schedule,
         .stages = choice->stages,
         .costs = choice->costs,
+        .first_unit = choice->first_unit,
         .zero = choice->zero,
         .central = choice->central,
         .sequence_parallel = config->sequence_parallel && choice->mesh.extent[MESH_TENSOR] > 1,

@@ -5,8 +5,8 @@
  * All ranks measure at the same time, because cores share memory, caches and a power budget; a figure is that of the
  * slowest rank, as a training step waits for it.
  */
-#ifndef WEFT_CLI_MEASURE_MACHINE_MEASURE_H
-#define WEFT_CLI_MEASURE_MACHINE_MEASURE_H
+#ifndef WEFT_CLI_MEASURE_MACHINE_MACHINE_MEASURE_H
+#define WEFT_CLI_MEASURE_MACHINE_MACHINE_MEASURE_H
 
 #include "base/error.h"
 #include "core/topology/cluster_device.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/measure/launch_self.h"
+#include "cli/frame/launch_self.h"
 
 #include "base/array.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/measure/machine_measure.h"
+#include "cli/measure/machine/machine_measure.h"
 
 #include "base/array.h"
 #include "base/clock.h"

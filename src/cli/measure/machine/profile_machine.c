@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/measure/profile_machine.h"
+#include "cli/measure/machine/profile_machine.h"
 
 #include "base/text.h"
-#include "cli/measure/launch_self.h"
-#include "cli/measure/machine_measure.h"
+#include "cli/frame/launch_self.h"
+#include "cli/measure/machine/machine_measure.h"
 #include "core/collective/communicator/context.h"
 #include "core/topology/cluster_file.h"
 #include "core/topology/machine.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define HELD_BACK 0.9 /* share of the free memory that devices are said to have */
+#define HELD_BACK 0.9 /* share of the free memory that the file gives the devices */
 
 static struct {
     int64_t ranks, threads, hosts;

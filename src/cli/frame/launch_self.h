@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** A command that starts itself again in several ranks on this machine. */
-#ifndef WEFT_CLI_MEASURE_LAUNCH_SELF_H
-#define WEFT_CLI_MEASURE_LAUNCH_SELF_H
+#ifndef WEFT_CLI_FRAME_LAUNCH_SELF_H
+#define WEFT_CLI_FRAME_LAUNCH_SELF_H
 
 #include "cli/frame/command.h"
 
