@@ -119,12 +119,6 @@ static void print_memory(const struct prediction *predictions, size_t count)
            measured, measured ? 100 * sum / (double)measured : 0, 100 * worst);
 }
 
-static int fail(const struct error *error)
-{
-    fprintf(stderr, "published: %s\n", error->text);
-    return 1;
-}
-
 static void print_parameters(const double fitted[PARAMETERS])
 {
     for (int i = 0; i < PARAMETERS; i++)
@@ -132,43 +126,89 @@ static void print_parameters(const double fitted[PARAMETERS])
                parameter_facts[i].unfitted, parameter_facts[i].unit, parameter_facts[i].source);
 }
 
+/* Everything that is open. */
+struct published {
+    struct row *rows;
+    size_t count;
+    struct prediction *predictions;
+    struct published_cluster *clusters; /* as many as there are different ones */
+    size_t cluster_count;
+    double *unfitted, *fitted; /* seconds of each row */
+};
+
+static weft_status open_cluster(struct published *published, const struct row *row, struct published_cluster **cluster,
+                                struct error *error)
+{
+    for (size_t i = 0; i < published->cluster_count; i++)
+        if (!strcmp(published->clusters[i].kind, row->cluster) && published->clusters[i].ranks == row->ranks) {
+            *cluster = &published->clusters[i];
+            return WEFT_OK;
+        }
+    *cluster = &published->clusters[published->cluster_count++];
+    return published_cluster_open(row->cluster, row->ranks, *cluster, error);
+}
+
+static weft_status open_published(const char *directory, struct published *published, struct error *error)
+{
+    weft_status status = rows_read(directory, &published->rows, &published->count, error);
+    if (status != WEFT_OK)
+        return status;
+    const size_t count = published->count;
+    published->predictions = calloc(count, sizeof *published->predictions);
+    published->clusters = calloc(count, sizeof *published->clusters);
+    published->unfitted = calloc(count, sizeof *published->unfitted);
+    published->fitted = calloc(count, sizeof *published->fitted);
+    if (!published->predictions || !published->clusters || !published->unfitted || !published->fitted)
+        return error_memory(error, count * sizeof *published->clusters, "predictions");
+    for (size_t i = 0; status == WEFT_OK && i < count; i++) {
+        struct published_cluster *cluster;
+        status = open_cluster(published, &published->rows[i], &cluster, error);
+        if (status == WEFT_OK)
+            status = prediction_open(&published->rows[i], cluster, &published->predictions[i], error);
+    }
+    return status;
+}
+
+static void close_published(struct published *published)
+{
+    for (size_t i = 0; published->predictions && i < published->count; i++)
+        prediction_close(&published->predictions[i]);
+    for (size_t i = 0; i < published->cluster_count; i++)
+        published_cluster_close(&published->clusters[i]);
+    free(published->predictions);
+    free(published->clusters);
+    free(published->unfitted);
+    free(published->fitted);
+    free(published->rows);
+}
+
 int main(int argc, char **argv)
 {
     struct error error = {0};
-    struct row *rows = NULL;
-    size_t count = 0;
-    if (rows_read(argc > 1 ? argv[1] : "bench/published", &rows, &count, &error) != WEFT_OK)
-        return fail(&error);
-    struct prediction *predictions = calloc(count, sizeof *predictions);
-    double *unfitted_seconds = calloc(count, sizeof *unfitted_seconds), *seconds = calloc(count, sizeof *seconds);
+    struct published published = {0};
     double unfitted[PARAMETERS], fitted[PARAMETERS];
-    for (int i = 0; i < PARAMETERS; i++)
-        unfitted[i] = fitted[i] = parameter_facts[i].unfitted;
-    if (!predictions || !unfitted_seconds || !seconds)
-        return fail(&(struct error){.text = "out of memory"});
-    weft_status status = WEFT_OK;
-    for (size_t i = 0; status == WEFT_OK && i < count; i++)
-        status = prediction_open(&rows[i], &predictions[i], &error);
+    parameters_reset(unfitted);
+    parameters_reset(fitted);
+    weft_status status = open_published(argc > 1 ? argv[1] : "bench/published", &published, &error);
+    const struct prediction *predictions = published.predictions;
+    const size_t count = published.count;
     if (status == WEFT_OK)
-        status = predict_rows(predictions, count, unfitted, false, unfitted_seconds, &error);
+        status = predict_rows(predictions, count, unfitted, false, published.unfitted, &error);
     if (status == WEFT_OK)
         status = fit_parameters(predictions, count, fitted, &error);
     if (status == WEFT_OK)
-        status = predict_rows(predictions, count, fitted, true, seconds, &error);
-    if (status != WEFT_OK)
-        return fail(&error);
-    print_parameters(fitted);
-    for (enum row_role role = ROW_FIT; role <= ROW_MEMORY; role++) {
-        print_errors("without fitting", predictions, count, role, unfitted_seconds);
-        print_errors("fitted", predictions, count, role, seconds);
+        status = predict_rows(predictions, count, fitted, true, published.fitted, &error);
+    if (status == WEFT_OK) {
+        print_parameters(fitted);
+        for (enum row_role role = ROW_FIT; role <= ROW_MEMORY; role++) {
+            print_errors("without fitting", predictions, count, role, published.unfitted);
+            print_errors("fitted", predictions, count, role, published.fitted);
+        }
+        print_regret(predictions, count, published.fitted);
+        print_memory(predictions, count);
     }
-    print_regret(predictions, count, seconds);
-    print_memory(predictions, count);
-    for (size_t i = 0; i < count; i++)
-        prediction_close(&predictions[i]);
-    free(predictions);
-    free(unfitted_seconds);
-    free(seconds);
-    free(rows);
-    return 0;
+    close_published(&published);
+    if (status != WEFT_OK)
+        fprintf(stderr, "published: %s\n", error.text);
+    return status != WEFT_OK;
 }

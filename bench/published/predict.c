@@ -1,27 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "predict.h"
 
-#include "core/collective/tuner/tuner.h"
-#include "core/topology/cluster_name.h"
-#include "training/plan/cluster.h"
-
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
-const struct parameter_facts parameter_facts[PARAMETERS] = {
-    [PARAMETER_PRODUCT_SHARE] = {"product_share", "of the peak", 0.80, 0.4, 1, "large f16 products by cuBLAS"},
-    [PARAMETER_PRODUCT_HALF] = {"product_half", "operations", 2e9, 1e6, 1e12, "tiles of 108 processors, assumed"},
-    [PARAMETER_MEMORY_SHARE] = {"memory_share", "of the bandwidth", 0.80, 0.3, 1, "streaming kernels"},
-    [PARAMETER_LAUNCH] = {"launch", "s", 4e-6, 1e-7, 1e-4, "CUDA"},
-    [PARAMETER_NODE_BANDWIDTH] = {"node_bandwidth", "of the description", 1, 0.2, 1.4, "NCCL all-reduce of 1 GiB"},
-    [PARAMETER_COLLECTIVE_LAUNCH] = {"collective_launch", "s", 70e-6, 1e-6, 1e-3, "NCCL all-reduce of 1 MiB"},
-    [PARAMETER_INTERFACE_SHARE] = {"interface_share", "of the data sheet", 0.90, 0.2, 1, "protocols, assumed"},
-    [PARAMETER_INTERFACE_LATENCY] = {"interface_latency", "s", 4e-6, 1e-6, 1e-3, "assumed"},
-};
-
-#define NODE_RANKS 8
-#define DROPOUT    0.1 /* of rows, Megatron-LM's default */
+#define DROPOUT 0.1 /* of rows, Megatron-LM's default */
 
 /* ---- opening ---- */
 
@@ -46,8 +28,7 @@ static weft_status choose_schedule(struct prediction *prediction, struct error *
                    turns_last = row->virtual_stages ? row->virtual_stages : blocks;
     double parameters[PARAMETERS], fastest = INFINITY;
     struct prediction tried = *prediction;
-    for (int i = 0; i < PARAMETERS; i++)
-        parameters[i] = parameter_facts[i].unfitted;
+    parameters_reset(parameters);
     for (tried.micro_batch = micro_first; tried.micro_batch <= micro_last; tried.micro_batch *= 2)
         for (tried.virtual_stages = turns_first; tried.virtual_stages <= turns_last; tried.virtual_stages++) {
             struct step_result result;
@@ -66,15 +47,12 @@ static weft_status choose_schedule(struct prediction *prediction, struct error *
     return WEFT_OK;
 }
 
-weft_status prediction_open(const struct row *row, struct prediction *prediction, struct error *error)
+weft_status prediction_open(const struct row *row, struct published_cluster *cluster, struct prediction *prediction,
+                            struct error *error)
 {
-    char name[CLUSTER_NAME_BYTES];
-    snprintf(name, sizeof name, "%s-%u", row->cluster, (row->ranks + NODE_RANKS - 1) / NODE_RANKS);
-    *prediction =
-        (struct prediction){.row = row, .micro_batch = row->micro_batch, .virtual_stages = row->virtual_stages};
-    weft_status status = cluster_name_load(name, &prediction->cluster, error);
-    if (status == WEFT_OK)
-        status = model_describe(&row->shape, &prediction->whole, error);
+    *prediction = (struct prediction){
+        .row = row, .cluster = cluster, .micro_batch = row->micro_batch, .virtual_stages = row->virtual_stages};
+    weft_status status = model_describe(&row->shape, &prediction->whole, error);
     if (status == WEFT_OK)
         status = model_description_copy(prediction->whole, &prediction->description, error);
     if (status == WEFT_OK && row->tensor > 1)
@@ -86,7 +64,6 @@ weft_status prediction_open(const struct row *row, struct prediction *prediction
 
 void prediction_close(struct prediction *prediction)
 {
-    cluster_file_free(&prediction->cluster);
     model_description_free(prediction->description);
     model_description_free(prediction->whole);
 }
@@ -102,30 +79,10 @@ static void cut_stages(const struct row *row, uint32_t stages, uint32_t *first_u
     first_unit[stages] = 2 * (uint32_t)row->shape.layers + 2;
 }
 
-/* The described cluster with these parameters. */
-static void apply_parameters(const double parameters[PARAMETERS], struct cluster_file *cluster)
+weft_status prediction_simulate(const struct prediction *prediction, const double parameters[PARAMETERS],
+                                struct step_result *result, struct error *error)
 {
-    for (uint32_t d = 0; d < cluster->device_count; d++) {
-        cluster->devices[d].product_share = parameters[PARAMETER_PRODUCT_SHARE];
-        cluster->devices[d].product_half = parameters[PARAMETER_PRODUCT_HALF];
-        cluster->devices[d].memory_share = parameters[PARAMETER_MEMORY_SHARE];
-        cluster->devices[d].launch_seconds = parameters[PARAMETER_LAUNCH];
-    }
-    cluster->levels[0].cost.bytes_per_second *= parameters[PARAMETER_NODE_BANDWIDTH];
-    cluster->copy_bandwidth *= parameters[PARAMETER_NODE_BANDWIDTH];
-    cluster->memory_bandwidth *= parameters[PARAMETER_NODE_BANDWIDTH];
-    cluster->collective_launch = parameters[PARAMETER_COLLECTIVE_LAUNCH];
-    for (uint32_t level = 1; level < cluster->level_count; level++) {
-        cluster->levels[level].cost.bytes_per_second *= parameters[PARAMETER_INTERFACE_SHARE];
-        cluster->levels[level].cost.latency = parameters[PARAMETER_INTERFACE_LATENCY];
-    }
-    for (uint32_t g = 0; g < cluster->group_count; g++)
-        cluster->groups[g].bandwidth *= parameters[PARAMETER_INTERFACE_SHARE];
-}
-
-static weft_status simulate_on(const struct prediction *prediction, const struct step_cluster *cluster,
-                               struct step_result *result, struct error *error)
-{
+    struct published_cluster *cluster = prediction->cluster;
     const struct row *row = prediction->row;
     const uint32_t stages = row->pipeline * prediction->virtual_stages;
     uint32_t first_unit[1024];
@@ -147,40 +104,15 @@ static weft_status simulate_on(const struct prediction *prediction, const struct
         .bucket_bytes = SIZE_MAX,
     };
     const struct step_setting setting = {
-        .config = &config, .first_unit = first_unit, .implementation = row->implementation, .cluster = cluster};
-    struct step_prices *prices;
+        .config = &config, .first_unit = first_unit, .implementation = row->implementation, .cluster = &cluster->step};
     struct step_costs costs;
-    weft_status status = step_prices_open(cluster, &prices, error);
+    weft_status status = published_cluster_apply(cluster, parameters, error);
+    if (status == WEFT_OK)
+        status = step_costs_of(&setting, cluster->prices, &costs, error);
     if (status != WEFT_OK)
         return status;
-    status = step_costs_of(&setting, prices, &costs, error);
-    if (status == WEFT_OK) {
-        status = step_simulate(&costs, &(struct step_options){0}, result, error);
-        step_costs_free(&costs);
-    }
-    step_prices_close(prices);
-    return status;
-}
-
-weft_status prediction_simulate(const struct prediction *prediction, const double parameters[PARAMETERS],
-                                struct step_result *result, struct error *error)
-{
-    struct cluster_file file = prediction->cluster;
-    struct cluster_map map;
-    apply_parameters(parameters, &file);
-    const struct simulated_cluster links = tuner_cluster_of(&file);
-    weft_status status = cluster_map_ranks(&file, prediction->row->ranks, 0, &map, error);
-    if (status != WEFT_OK)
-        return status;
-    const struct step_cluster cluster = {.links = &links,
-                                         .ranks = prediction->row->ranks,
-                                         .hosts = map.nodes,
-                                         .above = {map.above[0], map.above[1]},
-                                         .devices = file.devices,
-                                         .device_count = 1,
-                                         .collective_launch = file.collective_launch};
-    status = simulate_on(prediction, &cluster, result, error);
-    cluster_map_free(&map);
+    status = step_simulate(&costs, &(struct step_options){0}, result, error);
+    step_costs_free(&costs);
     return status;
 }
 

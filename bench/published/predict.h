@@ -6,42 +6,22 @@
 #ifndef BENCH_PUBLISHED_PREDICT_H
 #define BENCH_PUBLISHED_PREDICT_H
 
-#include "core/topology/cluster_file.h"
+#include "clusters.h"
 #include "rows.h"
 #include "training/simulate/described_memory.h"
 #include "training/simulate/step_simulate.h"
 
-/** What may be fitted. Everything else follows from data sheets and from the work of the layers. */
-enum parameter {
-    PARAMETER_PRODUCT_SHARE,
-    PARAMETER_PRODUCT_HALF,
-    PARAMETER_MEMORY_SHARE,
-    PARAMETER_LAUNCH,
-    PARAMETER_NODE_BANDWIDTH,
-    PARAMETER_COLLECTIVE_LAUNCH,
-    PARAMETER_INTERFACE_SHARE,
-    PARAMETER_INTERFACE_LATENCY,
-    PARAMETERS
-};
-
-struct parameter_facts {
-    const char *name, *unit;
-    double unfitted; /**< from data sheets and other people's measurements alone */
-    double least, most;
-    const char *source; /**< of the unfitted value */
-};
-extern const struct parameter_facts parameter_facts[PARAMETERS];
-
 /** A row, ready to be predicted. */
 struct prediction {
     const struct row *row;
-    struct cluster_file cluster;                   /**< as described */
+    struct published_cluster *cluster;             /**< borrowed; rows of the same cluster and ranks share it */
     struct model_description *description, *whole; /**< divided over the tensor axis, and not */
     uint32_t micro_batch, virtual_stages; /**< the row's; where not published, the fastest with unfitted parameters */
 };
 
 /** Close it with prediction_close(), also after an error. */
-weft_status prediction_open(const struct row *row, struct prediction *prediction, struct error *error);
+weft_status prediction_open(const struct row *row, struct published_cluster *cluster, struct prediction *prediction,
+                            struct error *error);
 void prediction_close(struct prediction *prediction);
 
 /** Simulate an iteration. */

@@ -38,6 +38,8 @@ struct implementation {
     bool gathers_again; /**< where rows are divided, inputs of products are gathered again for the backward pass, not
                                     kept whole */
 
+    double launches; /**< kernels that it starts for each of Weft's */
+
     /* Attention. */
     bool stores_scores;        /**< softmax's input and output are written to memory, as before FlashAttention */
     bool skips_masked;         /**< scores that the causal mask hides are not computed */

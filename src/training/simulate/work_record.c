@@ -268,6 +268,8 @@ weft_status work_recorder_layer(struct work_recorder *recorder, size_t layer, st
     work[WORK_RECOMPUTE] = nothing;
     if (recorder->recomputing)
         record_recomputation(recorder, layer, rest, work, &core, &work[WORK_RECOMPUTE]);
+    for (int pass = 0; pass < WORK_PASSES; pass++)
+        work[pass].kernels *= recorder->settings->implementation->launches;
     if (recorder->overflowed)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "layer %s has more than %d collectives in a pass, too many to simulate",

@@ -48,7 +48,21 @@ struct machine_fit machine_fit_products(const struct machine_products *products)
     return fit;
 }
 
+/* The rate that fits best where the fixed cost is `half` operations: least squares of (x + half) / (rate t) - 1. */
+static double machine_fit_rate(const struct machine_products *products, double half)
+{
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < products->count; i++) {
+        double rate = (products->operations[i] + half) / products->seconds[i];
+        sum += rate;
+        squares += rate * rate;
+    }
+    return squares / sum;
+}
+
 /* ---- timing kernels ---- */
+
+#define MACHINE_PRODUCTS 3 /* of machine_product() */
 
 /* A kernel and its arrays of PASS_ELEMENTS elements. */
 struct machine_kernel {
@@ -59,15 +73,22 @@ struct machine_kernel {
     double bytes; /* that a pass reads and writes */
 };
 
+/* The three products of a linear layer: of its forward pass, and of its backward pass for inputs and for weights. */
 static void machine_product(const struct machine_kernel *kernel)
 {
-    const size_t n = kernel->size;
-    kernel->device->matmul(kernel->device, &(struct matmul){.rows = n,
-                                                            .columns = n,
-                                                            .inner = n,
-                                                            .a = kernel->arrays[0],
-                                                            .b = kernel->arrays[1],
-                                                            .c = kernel->arrays[2]});
+    struct matmul product = {.rows = kernel->size,
+                             .columns = kernel->size,
+                             .inner = kernel->size,
+                             .a = kernel->arrays[0],
+                             .b = kernel->arrays[1],
+                             .c = kernel->arrays[2]};
+    kernel->device->matmul(kernel->device, &product);
+    product.transpose_b = true;
+    kernel->device->matmul(kernel->device, &product);
+    product.transpose_b = false;
+    product.transpose_a = true;
+    product.wide = true;
+    kernel->device->matmul(kernel->device, &product);
 }
 
 static void machine_copy(const struct machine_kernel *kernel)
@@ -174,6 +195,7 @@ static weft_status machine_measure_products(weft_context *context, struct machin
         kernel->size = product_sizes[i];
         products->operations[i] = 2 * n * n * n;
         status = machine_time_together(context, kernel, &products->seconds[i], error);
+        products->seconds[i] /= MACHINE_PRODUCTS;
     }
     products->count = ARRAY_SIZE(product_sizes);
     if (status == WEFT_OK)
@@ -226,14 +248,13 @@ weft_status machine_measure_device(weft_context *context, int threads, struct cl
         machine_kernel_close(&kernel);
         if (status != WEFT_OK)
             return status;
-        const struct machine_fit own = machine_fit_products(&products);
         if (precision == CLUSTER_F32) {
-            *fit = own;
-            device->flops[precision] = fmax(products.peak, own.rate);
-            device->product_share = own.rate / device->flops[precision];
-            device->product_half = own.half;
+            *fit = machine_fit_products(&products);
+            device->flops[precision] = fmax(products.peak, fit->rate);
+            device->product_share = fit->rate / device->flops[precision];
+            device->product_half = fit->half;
         } else {
-            device->flops[precision] = own.rate / device->product_share;
+            device->flops[precision] = machine_fit_rate(&products, fit->half) / device->product_share;
         }
     }
     return status;

@@ -11,7 +11,10 @@
 #include "base/error.h"
 #include "core/topology/cluster_device.h"
 
-/** Square products of several sizes are timed; the seconds of a size are the best of several calls. */
+/**
+ * Square products of several sizes are timed, in the three forms that a layer's passes have; the seconds of a size are
+ * their mean, in the best of several calls.
+ */
 #define MACHINE_PRODUCTS_MOST 10
 
 struct machine_products {
@@ -32,8 +35,8 @@ struct machine_fit machine_fit_products(const struct machine_products *products)
 
 /**
  * Measure products in all precisions and passes over memory with `threads` threads a rank, and fill `device` except for
- * its name and memory size. The product share is that of f32; other peaks are given such that, times this share, they are
- * what large products reach. Collective over the world of `context`; every rank gets the same. *fit is that of f32.
+ * its name and memory size. Product share and half are those of f32; the other peaks are those that fit their products
+ * best with this share and half. Collective over the world of `context`; every rank gets the same. *fit is that of f32.
  */
 weft_status machine_measure_device(weft_context *context, int threads, struct cluster_device *device,
                                    struct machine_fit *fit, struct error *error);
