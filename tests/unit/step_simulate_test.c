@@ -258,6 +258,77 @@ static void pipelines_are_those_of_step_play(void **state)
     }
 }
 
+/* The first operation of a kind that a rank executes. */
+static size_t find_operation(const struct step_result *result, uint32_t rank, enum step_operation_kind kind)
+{
+    const struct step_schedule *schedule = &result->schedules[result->pipeline_of[result->class_of[rank]]];
+    size_t number = 0;
+    while (schedule->operations[number].kind != kind)
+        number++;
+    return number;
+}
+
+/* Two stages on two hosts of four ranks: messages of all copies of the pipeline leave their host at the same time. */
+static void messages_share_interfaces(void **state)
+{
+    static const struct {
+        uint32_t interfaces;
+        double background, shares; /* of a host's bandwidth: a message gets one of so many */
+    } cases[] = {{1, 0, 4}, {2, 0, 4}, {4, 0, 4}, {1, 50e9, 8}, {4, 75e9, 16}};
+    const struct test_strategy strategy = {4, 2, 1, 2, 0, 8, STEP_1F1B, MODEL_RECOMPUTE_NOTHING, false};
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct test_cluster cluster;
+        open_cluster(&cluster, 8, 4, 2);
+        cluster.links.interfaces = cases[i].interfaces;
+        cluster.links.far.latency = cluster.links.far.overhead = 0;
+        struct model_description *description = describe(8, 64, 8);
+        const struct executor_config config = configure(&strategy, description);
+        struct step_costs costs = cost(&cluster, &config);
+        const double bytes = costs.messages[1].bytes[1];
+        costs.messages[1].seconds = bytes / (100e9 / cases[i].interfaces);
+        const struct step_options options = {.keep_times = true, .perturbation = {.background = cases[i].background}};
+        struct step_result result = simulate(&costs, &options);
+        assert_true(bytes > 0);
+        for (uint32_t rank = 0; rank < 4; rank++) {
+            const uint32_t class = result.class_of[rank];
+            const size_t send = find_operation(&result, rank, OPERATION_SEND_OUTPUT);
+            const double taken = result.end[class][send] - result.begin[class][send];
+            assert_true(fabs(taken / (cases[i].shares * bytes / 100e9) - 1) < 1e-6);
+        }
+        assert_true(result.bytes[1] >= 2 * 8 * bytes);
+        step_result_free(&result);
+        step_costs_free(&costs);
+        model_description_free(description);
+        close_cluster(&cluster);
+    }
+}
+
+/* What a group's collectives send from each host passes the interfaces of its ranks there, and nothing else does. */
+static void collectives_move_their_bytes(void **state)
+{
+    const struct test_strategy strategy = {8, 1, 1, 1, 0, 16, STEP_1F1B, MODEL_RECOMPUTE_NOTHING, false};
+    for (uint32_t each = 1; each <= 4; each *= 2)
+        for (uint32_t interfaces = 1; interfaces <= each; interfaces *= 2) {
+            struct test_cluster cluster;
+            double expected = 0;
+            open_cluster(&cluster, 8, each, 8);
+            cluster.links.interfaces = interfaces;
+            struct model_description *description = describe(8, 64, 8);
+            const struct executor_config config = configure(&strategy, description);
+            struct step_costs costs = cost(&cluster, &config);
+            for (uint32_t unit = 0; unit < costs.units; unit++)
+                expected += costs.reductions[unit].bytes[1] * (8 / each);
+            struct step_result result = simulate(&costs, &(struct step_options){0});
+            assert_true(expected > 0);
+            assert_true(fabs(result.bytes[1] / expected - 1) < 1e-9);
+            assert_true(result.peak[1] > 0 && result.peak[1] < 1);
+            step_result_free(&result);
+            step_costs_free(&costs);
+            model_description_free(description);
+            close_cluster(&cluster);
+        }
+}
+
 static void perturbations_slow_a_step(void **state)
 {
     struct test_cluster cluster;
@@ -293,8 +364,8 @@ static void perturbations_slow_a_step(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(folded_equals_unfolded),
-        cmocka_unit_test(pipelines_are_those_of_step_play),
+        cmocka_unit_test(folded_equals_unfolded),    cmocka_unit_test(pipelines_are_those_of_step_play),
+        cmocka_unit_test(messages_share_interfaces), cmocka_unit_test(collectives_move_their_bytes),
         cmocka_unit_test(perturbations_slow_a_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -106,6 +106,7 @@ weft_status planner_cluster_open(const struct cluster *cluster, uint32_t ranks, 
     for (uint32_t level = 0; level < SHAPE_LEVELS; level++)
         planned->step.above[level] = planned->map.above[level];
     planned->step.overlap_slowdown = cluster->file ? cluster->file->overlap_slowdown : 0;
+    planned->step.collective_launch = cluster->file ? cluster->file->collective_launch : 0;
     return WEFT_OK;
 }
 

@@ -108,6 +108,13 @@ static double seconds_of(const struct step_costing *costing, uint32_t device, co
     return device < cluster->device_count ? device_seconds(&cluster->devices[device], work) : 0;
 }
 
+/* A third of what was measured, which was without recomputation. */
+static double measured_pass(const struct step_costing *costing, uint32_t unit, enum work_pass pass)
+{
+    const bool repeats = layer_work_flops(model_work_of(costing->work, unit, WORK_RECOMPUTE)) > 0;
+    return pass == WORK_RECOMPUTE && !repeats ? 0 : costing->config->costs[unit] / 3;
+}
+
 static void cost_layer(const struct step_costing *costing, uint32_t device, uint32_t unit,
                        struct step_unit_costs *layer)
 {
@@ -116,14 +123,11 @@ static void cost_layer(const struct step_costing *costing, uint32_t device, uint
     const struct layer_work accumulate = work_accumulate(implementation, elements),
                             update = work_update(implementation, slice_of(costing, updated_elements(costing, unit)));
     for (enum work_pass pass = 0; pass < WORK_PASSES; pass++)
-        layer->passes[pass] = seconds_of(costing, device, model_work_of(costing->work, unit, pass));
+        layer->passes[pass] = costing->config->costs
+                                  ? measured_pass(costing, unit, pass)
+                                  : seconds_of(costing, device, model_work_of(costing->work, unit, pass));
     layer->passes[WORK_BACKWARD_WEIGHTS] += seconds_of(costing, device, &accumulate);
     layer->update = seconds_of(costing, device, &update);
-    if (costing->config->costs) { /* measured, without recomputation: a third each */
-        const bool repeats = layer_work_flops(model_work_of(costing->work, unit, WORK_RECOMPUTE)) > 0;
-        for (enum work_pass pass = 0; pass < WORK_PASSES; pass++)
-            layer->passes[pass] = pass == WORK_RECOMPUTE && !repeats ? 0 : costing->config->costs[unit] / 3;
-    }
 }
 
 static weft_status record_work(struct step_costing *costing)
@@ -186,15 +190,15 @@ static weft_status costing_cut_stages(struct step_costing *costing)
     const uint32_t stages = config.stages ? config.stages : costing_extent(costing, MESH_PIPELINE);
     config.zero = costing->zero;
     costs->first_unit = calloc((size_t)stages + 1, sizeof *costs->first_unit);
-    double *balanced = calloc(costs->units, sizeof *balanced);
+    double *balanced = calloc(2 * (size_t)costs->units, sizeof *balanced);
     weft_status status = costs->first_unit && balanced ? WEFT_OK : out_of_memory(costing);
     for (uint32_t unit = 0; status == WEFT_OK && unit < costs->units; unit++)
         balanced[unit] = balanced_cost(costing, unit);
-    if (status == WEFT_OK && costing->setting->first_unit)
-        for (uint32_t stage = 0; stage <= stages; stage++)
-            costs->first_unit[stage] = costing->setting->first_unit[stage];
-    else if (status == WEFT_OK)
-        status = stages_balance(balanced, costs->units, stages, costs->first_unit, costing->error);
+    config.costs = balanced;
+    if (costing->setting->first_unit)
+        config.first_unit = costing->setting->first_unit;
+    if (status == WEFT_OK)
+        status = stages_cut(&config, stages, balanced + costs->units, costs->first_unit, costing->error);
     free(balanced);
     if (status != WEFT_OK)
         return status;

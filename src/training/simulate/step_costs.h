@@ -49,7 +49,8 @@ struct step_setting {
      * measured), passes take a third of them each; otherwise they are computed from the layers' work.
      */
     const struct executor_config *config;
-    const uint32_t *first_unit; /**< of each stage and the end; NULL: balanced by the costs of the slowest device */
+    const uint32_t *first_unit; /**< of each stage and the end; NULL: config->first_unit or, without it, balanced by
+                                     the costs on the slowest device */
     const struct implementation *implementation; /**< NULL: Weft's own, with products in `precision` */
     enum cluster_precision precision;
     const struct step_cluster *cluster;

@@ -19,7 +19,7 @@ struct step_flow {
     double since;
     double wanted;       /* bytes/s of one activity at full rate, where it crosses the highest level */
     uint32_t *positions; /* of each use: its place in the link's list */
-    bool listed, fixed;
+    bool pending, listed, fixed;
 };
 
 struct step_link {
@@ -39,10 +39,12 @@ weft_status step_network_open(struct step_network *network, const struct step_fo
                                      .first_object = first_object,
                                      .flows = calloc((size_t)fold->channel_count + 1, sizeof *network->flows),
                                      .links = calloc((size_t)fold->resource_count + 1, sizeof *network->links),
+                                     .pending = calloc((size_t)fold->channel_count + 1, sizeof(uint32_t)),
                                      .flow_list = calloc((size_t)fold->channel_count + 1, sizeof(uint32_t)),
                                      .link_list = calloc((size_t)fold->resource_count + 1, sizeof(uint32_t)),
                                      .bytes = calloc((size_t)fold->resource_count + 1, sizeof *network->bytes)};
-    bool complete = network->flows && network->links && network->flow_list && network->link_list && network->bytes;
+    bool complete = network->flows && network->links && network->pending && network->flow_list && network->link_list &&
+                    network->bytes;
     for (uint32_t c = 0; complete && c < fold->channel_count; c++) {
         const struct step_channel *channel = &fold->channels[c];
         complete = (network->flows[c].positions = calloc((size_t)channel->use_count + 1, sizeof(uint32_t))) != NULL;
@@ -67,6 +69,7 @@ void step_network_close(struct step_network *network)
         free(network->links[r].flows);
     free(network->flows);
     free(network->links);
+    free(network->pending);
     free(network->flow_list);
     free(network->link_list);
     free(network->bytes);
@@ -200,19 +203,35 @@ static uint32_t fix_level(struct step_network *network, const struct competition
     return fixed;
 }
 
-/* Compute the rates of all flows that compete with those in the list. */
-static void share_links(struct step_network *network, struct competition *competition, double now)
+void step_network_settle(struct step_network *network, double now)
 {
-    list_competition(network, competition);
-    for (uint32_t done = 0; done < competition->flows;)
-        done += fix_level(network, competition, next_level(network, competition), now);
-    for (uint32_t i = 0; i < competition->flows; i++)
+    struct competition competition = {0};
+    for (uint32_t i = 0; i < network->pending_count; i++) {
+        struct step_flow *flow = &network->flows[network->pending[i]];
+        flow->pending = false;
+        if (flow->transfer)
+            list_flow(network, &competition, network->pending[i]);
+    }
+    network->pending_count = 0;
+    list_competition(network, &competition);
+    for (uint32_t done = 0; done < competition.flows;)
+        done += fix_level(network, &competition, next_level(network, &competition), now);
+    for (uint32_t i = 0; i < competition.flows; i++)
         network->flows[network->flow_list[i]].listed = false;
-    for (uint32_t i = 0; i < competition->links; i++)
+    for (uint32_t i = 0; i < competition.links; i++)
         network->links[network->link_list[i]].listed = false;
 }
 
 /* ---- activities ---- */
+
+/* The rate of a flow is to be computed again before time goes on. */
+static void flow_is_pending(struct step_network *network, uint32_t channel)
+{
+    struct step_flow *flow = &network->flows[channel];
+    if (!flow->pending)
+        network->pending[network->pending_count++] = channel;
+    flow->pending = true;
+}
 
 void step_network_begin(struct step_network *network, uint32_t channel, const struct step_transfer *transfer,
                         double now)
@@ -241,18 +260,14 @@ void step_network_begin(struct step_network *network, uint32_t channel, const st
         competes = competes || link_is_full(network, use->resource);
     }
     step_events_set(network->events, network->first_object + channel, now + transfer->seconds);
-    if (!competes)
-        return;
-    struct competition competition = {0};
-    list_flow(network, &competition, channel);
-    share_links(network, &competition, now);
+    if (competes)
+        flow_is_pending(network, channel);
 }
 
-void step_network_end(struct step_network *network, uint32_t channel, double now)
+void step_network_end(struct step_network *network, uint32_t channel)
 {
     struct step_flow *flow = &network->flows[channel];
     const struct step_channel *of = &network->fold->channels[channel];
-    struct competition competition = {0};
     for (uint32_t u = 0; u < of->use_count && flow->transfer->seconds > 0; u++) {
         const struct step_use *use = &of->uses[u];
         if (!(flow->transfer->bytes[use->level] > 0))
@@ -265,9 +280,7 @@ void step_network_end(struct step_network *network, uint32_t channel, double now
         network->flows[link->flows[at]].positions[link->uses[at]] = at;
         link->demand = link->count ? link->demand - use_demand(flow, use) : 0;
         for (uint32_t k = 0; was_full && k < link->count; k++)
-            list_flow(network, &competition, link->flows[k]);
+            flow_is_pending(network, link->flows[k]);
     }
     flow->transfer = NULL;
-    if (competition.flows)
-        share_links(network, &competition, now);
 }

@@ -60,7 +60,8 @@ static void begin_work(struct step_simulation *simulation, struct class_player *
     if (perturbation->slow_factor > 0 && perturbation->slow_rank == player->rank)
         seconds *= perturbation->slow_factor;
     if (perturbation->jitter > 0) {
-        const double factor = 1 + perturbation->jitter * random_normal(perturbation->seed + player->rank, player->at);
+        const double factor =
+            1 + perturbation->jitter * random_normal(random_bits(perturbation->seed, player->rank), player->at);
         seconds *= factor > 0 ? factor : 0;
     }
     player_enter(simulation, player, PLAYER_WORKS);
@@ -412,7 +413,7 @@ static void end_activity(struct step_simulation *simulation, uint32_t number)
 {
     const struct step_channel *channel = &simulation->fold.channels[number];
     const double began = simulation->began[number];
-    step_network_end(&simulation->network, number, simulation->now);
+    step_network_end(&simulation->network, number);
     simulation->busy[number] = false;
     if (channel->kind == CHANNEL_TENSOR) {
         end_exchange(simulation, channel);
@@ -466,12 +467,20 @@ static weft_status simulation_explain_deadlock(const struct step_simulation *sim
     return status;
 }
 
+/* Take the next event. Rates are settled before time goes on. */
+static bool simulation_next_event(struct step_simulation *simulation, struct step_event *event)
+{
+    if (simulation->network.pending_count && step_events_next(&simulation->events) > simulation->now)
+        step_network_settle(&simulation->network, simulation->now);
+    return step_events_take(&simulation->events, event);
+}
+
 static weft_status step_simulation_run(struct step_simulation *simulation, struct error *error)
 {
     struct step_event event;
     for (uint32_t class = 0; class < simulation->fold.class_count; class ++)
         player_go(simulation, &simulation->players[class]);
-    while (step_events_take(&simulation->events, &event))
+    while (simulation_next_event(simulation, &event))
         handle_event(simulation, &event);
     return simulation->done == simulation->fold.class_count ? WEFT_OK : simulation_explain_deadlock(simulation, error);
 }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -29,6 +30,12 @@ void step_events_close(struct step_events *events);
 /** Set or move the event of an object; or remove it, where it has one. */
 void step_events_set(struct step_events *events, uint32_t object, double time);
 void step_events_remove(struct step_events *events, uint32_t object);
+
+/** The time of the first event; INFINITY: there is none. */
+static inline double step_events_next(const struct step_events *events)
+{
+    return events->count ? events->heap[1].time : INFINITY;
+}
 
 /** Take the first event; false: there is none. */
 bool step_events_take(struct step_events *events, struct step_event *event);

@@ -21,8 +21,9 @@ struct step_network {
     uint32_t first_object;
     struct step_flow *flows;
     struct step_link *links;
-    uint32_t *flow_list, *link_list; /* those whose rates are being computed */
-    double *bytes;                   /**< that each resource has moved */
+    uint32_t *pending, pending_count; /**< flows whose rates step_network_settle() computes */
+    uint32_t *flow_list, *link_list;  /**< those whose rates are being computed */
+    double *bytes;                    /**< that each resource has moved */
 };
 
 /** `fold` and `events` must outlive the network; step_network_close() frees it, also after an error. Errors: MEMORY. */
@@ -30,9 +31,15 @@ weft_status step_network_open(struct step_network *network, const struct step_fo
                               uint32_t first_object, struct error *error);
 void step_network_close(struct step_network *network);
 
-/** Begin an activity of a channel that has none; its end becomes an event. End it when that comes. */
+/**
+ * Begin an activity of a channel that has none; its end becomes an event. End it when that comes. Rates change with the
+ * next step_network_settle(), once for all that begin and end at a time.
+ */
 void step_network_begin(struct step_network *network, uint32_t channel, const struct step_transfer *transfer,
                         double now);
-void step_network_end(struct step_network *network, uint32_t channel, double now);
+void step_network_end(struct step_network *network, uint32_t channel);
+
+/** Before time goes on from `now`: share the links again, and move the events of activities whose rates change. */
+void step_network_settle(struct step_network *network, double now);
 
 #endif

@@ -2,7 +2,8 @@
 /* `weft sim cluster`: run a trace of jobs through the scheduler, in virtual time. */
 #include "cli/frame/command.h"
 #include "cli/platform/client/cluster_view.h"
-#include "cli/understand/sim_collective.h"
+#include "cli/understand/simulate/sim_collective.h"
+#include "cli/understand/simulate/sim_train.h"
 
 #include "base/file/named_output.h"
 #include "base/format/json_put.h"
@@ -171,6 +172,6 @@ static const struct command command_cluster = {
 const struct command command_sim = {
     .name = "sim",
     .group = COMMAND_UNDERSTAND,
-    .summary = "simulate a collective, or a cluster's scheduler on a trace of jobs",
-    COMMAND_SUBCOMMANDS(&command_cluster, &command_sim_collective),
+    .summary = "simulate a collective, a training step, or a cluster's scheduler on a trace of jobs",
+    COMMAND_SUBCOMMANDS(&command_cluster, &command_sim_collective, &command_sim_train),
 };

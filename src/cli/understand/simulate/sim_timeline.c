@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/understand/sim_timeline.h"
+#include "cli/understand/simulate/sim_timeline.h"
 
 #include "base/format/json_put.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft sim collective`: a collective on a cluster that need not be there. */
-#include "cli/understand/sim_collective.h"
+#include "cli/understand/simulate/sim_collective.h"
 
 #include "base/format/json_put.h"
 #include "base/text.h"
 #include "cli/understand/placement.h"
-#include "cli/understand/sim_timeline.h"
+#include "cli/understand/simulate/sim_timeline.h"
 #include "core/collective/tuner/tuner.h"
 #include "core/schedule/simulate/goal.h"
 #include "core/schedule/simulate/simulate_price.h"
