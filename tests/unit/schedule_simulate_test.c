@@ -238,6 +238,19 @@ static void ranks_share_the_interface_that_serves_them(void **state)
     assert_near(send_all(two_interfaces, 2, &shape, &on).seconds, 0.04, 1e-2);
 }
 
+/* 4 MB pass at 4 GB/s, while the bucket empties at 3 GB/s; then the rest at 1 GB/s. */
+static void a_token_bucket_lets_a_burst_through(void **state)
+{
+    static const uint32_t nodes[2] = {0, 1};
+    const struct schedule_shape shape = {.ranks = 2, .nodes = nodes, .block_bytes = 1000000};
+    struct simulated_cluster on = cluster;
+    on.burst_bytes = 3e6;
+    on.burst_bandwidth = 4e9;
+    const struct message small[] = {{0, 1, 2e6}}, large[] = {{0, 1, 10e6}};
+    assert_near(send_all(small, 1, &shape, &on).seconds, 0.0005 + 1.2e-5, 1e-3);
+    assert_near(send_all(large, 1, &shape, &on).seconds, 0.001 + 0.006 + 1.2e-5, 1e-3);
+}
+
 /* ---- what disturbs ---- */
 
 static void disturbances_slow_down_what_they_hit(void **state)
@@ -306,6 +319,7 @@ int main(void)
         cmocka_unit_test(shares_are_max_min_fair),
         cmocka_unit_test(links_are_full_duplex),
         cmocka_unit_test(ranks_share_the_interface_that_serves_them),
+        cmocka_unit_test(a_token_bucket_lets_a_burst_through),
         cmocka_unit_test(disturbances_slow_down_what_they_hit),
         cmocka_unit_test(a_failed_link_is_an_error),
         cmocka_unit_test(thousands_of_ranks_are_no_trouble),

@@ -21,6 +21,7 @@ struct network_resource {
     double carried;        /* bytes of messages that have begun, headers included */
     double payload;        /* the same without headers */
     bool dirty;
+    double tokens, load; /* of a token bucket: bytes in it, bytes/s that messages take */
 };
 
 struct network_flow {
@@ -174,9 +175,14 @@ void network_begin(struct simulated_network *network, double now, uint32_t sende
     network->flow_count++;
 }
 
-double network_next(const struct simulated_network *network)
+double network_next_flow(const struct simulated_network *network)
 {
     return network->heap_count ? network->flows[network->heap[0]].end : INFINITY;
+}
+
+double network_next(const struct simulated_network *network)
+{
+    return fmin(network_next_flow(network), network->bucket_end);
 }
 
 uint32_t network_end(struct simulated_network *network, double *latency)
@@ -187,6 +193,60 @@ uint32_t network_end(struct simulated_network *network, double *latency)
     network_leave(network, sender);
     network->flow_count--;
     return sender;
+}
+
+/* ---- token buckets ---- */
+
+/* Less is an empty bucket. */
+#define NO_TOKENS 1e-3
+
+/* Before the messages on interfaces change: what they have taken of the tokens so far. */
+static void network_take_tokens(struct simulated_network *network, double now)
+{
+    double burst = network->cluster->burst_bytes / network->interfaces;
+    for (uint32_t i = 0; i < network->bucket_count; i++) {
+        struct network_resource *resource = &network->resources[i];
+        double taken = (now - network->tokens_at) * (resource->load - resource->capacity);
+        resource->tokens = fmin(burst, resource->tokens - taken);
+    }
+    network->tokens_at = now;
+}
+
+/* What a link lets through from now on. */
+static double network_rate_of(const struct simulated_network *network, const struct network_resource *resource)
+{
+    return resource->tokens > NO_TOKENS ? network->cluster->burst_bandwidth / network->interfaces : resource->capacity;
+}
+
+/* Which bucket is empty first at the new rates. */
+static void network_watch_buckets(struct simulated_network *network)
+{
+    network->bucket_end = INFINITY;
+    for (uint32_t i = 0; i < network->bucket_count; i++) {
+        struct network_resource *resource = &network->resources[i];
+        resource->load = 0;
+        for (uint32_t entry = resource->first; entry != NONE;) {
+            const struct network_flow *flow = &network->flows[entry / LINKS];
+            resource->load += flow->rate * flow->on[entry % LINKS].weight;
+            entry = flow->on[entry % LINKS].next;
+        }
+        double drain = resource->load - resource->capacity, end = network->tokens_at + resource->tokens / drain;
+        if (resource->tokens > NO_TOKENS && drain > 0 && end < network->bucket_end) {
+            network->bucket_end = end;
+            network->bucket_first = i;
+        }
+    }
+}
+
+bool network_empties_bucket(struct simulated_network *network)
+{
+    if (network->bucket_end >= network_next_flow(network))
+        return false;
+    network_take_tokens(network, network->bucket_end);
+    network->resources[network->bucket_first].tokens = 0;
+    network->bucket_end = INFINITY;
+    network_mark(network, network->bucket_first);
+    return true;
 }
 
 /* ---- dividing the links ---- */
@@ -207,7 +267,7 @@ static uint32_t network_find_connected(struct simulated_network *network, uint32
     network->dirty_count = 0;
     for (uint32_t i = 0; i < found; i++) {
         struct network_resource *resource = &network->resources[network->found_resources[i]];
-        resource->left = resource->capacity;
+        resource->left = network_rate_of(network, resource);
         resource->weight = 0;
         for (uint32_t entry = resource->first; entry != NONE;) {
             struct network_flow *flow = &network->flows[entry / LINKS];
@@ -254,6 +314,8 @@ void network_settle(struct simulated_network *network, double now)
 {
     if (!network->dirty_count)
         return;
+    if (network->bucket_count)
+        network_take_tokens(network, now);
     uint32_t flows, resources = network_find_connected(network, &flows), fixed = 0;
     while (fixed < flows) {
         double share = INFINITY;
@@ -296,6 +358,8 @@ void network_settle(struct simulated_network *network, double now)
             }
         }
     }
+    if (network->bucket_count)
+        network_watch_buckets(network);
 }
 
 /* ---- setting up ---- */
@@ -385,7 +449,8 @@ weft_status network_open(struct simulated_network *network, const struct schedul
                                           .levels = 1,
                                           .interfaces = cluster->interfaces ? cluster->interfaces : 1,
                                           .folded = folded,
-                                          .sender_count = senders};
+                                          .sender_count = senders,
+                                          .bucket_end = INFINITY};
     while (network->levels < shape_levels(shape) && network_link(network, network->levels + 1)->bandwidth > 0)
         network->levels++;
     for (uint32_t level = 0; level < network->levels; level++) {
@@ -409,8 +474,12 @@ weft_status network_open(struct simulated_network *network, const struct schedul
     network->dirty = network->found_flows + flows;
     network->found_resources = network->dirty + resources;
     network->interface_of = network->found_resources + resources;
-    for (uint32_t i = 0; i < resources; i++)
+    if (cluster->burst_bytes > 0) /* interfaces come first */
+        network->bucket_count = 2 * network->units[0] * network->interfaces;
+    for (uint32_t i = 0; i < resources; i++) {
         network->resources[i].first = NONE;
+        network->resources[i].tokens = i < network->bucket_count ? cluster->burst_bytes / network->interfaces : 0;
+    }
     network_set_capacities(network);
     network_spread_ranks(network, network->interface_of + shape->ranks);
     weft_status status = WEFT_OK;

@@ -200,7 +200,7 @@ static weft_status scale_count_traffic(const struct algorithm *algorithm, const 
 }
 
 /*
- * The bytes that leave units like those of the first node, and a lower bound for the time of the full shape: that for
+ * The bytes that leave a rank and the first node, and a lower bound for the time of the full shape: that for
  * which messages occupy a rank of the first node, and the node's bytes its links. A few nodes that spend their time on
  * sums do not show how both grow.
  */
@@ -214,10 +214,8 @@ static weft_status scale_bound(const struct algorithm *algorithm, const struct s
         if (status != WEFT_OK)
             return status;
     }
-    memset(report->leaving, 0, sizeof report->leaving);
-    report->leaving[0] = traffic.rank_bytes;
-    for (uint32_t level = 0; level < shape_levels(shape); level++)
-        report->leaving[level + 1] = traffic.bytes[level] * shape_units(shape, 0) / shape_units(shape, level);
+    report->leaving[0] = fmax(report->leaving[0], traffic.rank_bytes);
+    report->leaving[1] = traffic.bytes[0];
     report->seconds = fmax(report->seconds, traffic.messages * cluster->far.overhead);
     report->seconds = fmax(report->seconds, traffic.bytes[0] / cluster->far.bandwidth);
     report->load_count = 0;
@@ -260,7 +258,7 @@ static weft_status simulate_flat(const struct algorithm *algorithm, const struct
     return schedule_simulate_folded(algorithm, &flat, &farthest, NULL, report, folded, error);
 }
 
-weft_status simulate_report(const struct algorithm *algorithm, const struct schedule_shape *shape,
+static weft_status estimate(const struct algorithm *algorithm, const struct schedule_shape *shape,
                             const struct simulated_cluster *cluster, uint32_t most_ranks,
                             struct simulated_report *report, struct error *error)
 {
@@ -307,12 +305,39 @@ weft_status simulate_report(const struct algorithm *algorithm, const struct sche
     return scale_bound(algorithm, shape, cluster, report, error);
 }
 
+/* The bytes that leave the first leaf and, if all leaves are like it, the first pod. */
+static weft_status count_above(const struct algorithm *algorithm, const struct schedule_shape *shape,
+                               struct simulated_report *report, struct error *error)
+{
+    struct scale_traffic traffic = {0};
+    for (uint32_t rank = 0; rank < shape->ranks; rank++) {
+        if (shape_unit(shape, 1, rank) != shape_unit(shape, 1, 0))
+            continue;
+        weft_status status = scale_count_traffic(algorithm, shape, rank, &traffic, error);
+        if (status != WEFT_OK)
+            return status;
+    }
+    for (uint32_t level = 1; level < shape_levels(shape); level++)
+        report->leaving[level + 1] = traffic.bytes[level] * shape_units(shape, 1) / shape_units(shape, level);
+    return WEFT_OK;
+}
+
+weft_status simulate_report(const struct algorithm *algorithm, const struct schedule_shape *shape,
+                            const struct simulated_cluster *cluster, uint32_t most_ranks,
+                            struct simulated_report *report, struct error *error)
+{
+    weft_status status = estimate(algorithm, shape, cluster, most_ranks, report, error);
+    if (status == WEFT_OK && report->how == SIMULATED_ESTIMATE && shape_levels(shape) > 1)
+        status = count_above(algorithm, shape, report, error);
+    return status;
+}
+
 weft_status simulate_estimate(const struct algorithm *algorithm, const struct schedule_shape *shape,
                               const struct simulated_cluster *cluster, uint32_t most_ranks, double *seconds,
                               struct error *error)
 {
     struct simulated_report report;
-    weft_status status = simulate_report(algorithm, shape, cluster, most_ranks, &report, error);
+    weft_status status = estimate(algorithm, shape, cluster, most_ranks, &report, error);
     if (status == WEFT_OK)
         *seconds = report.seconds;
     return status;

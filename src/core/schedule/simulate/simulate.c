@@ -25,8 +25,8 @@
 static void flows_end(struct simulate_simulation *simulation)
 {
     struct simulated_network *network = &simulation->network;
-    double now = network_next(network), latency;
-    while (network_next(network) <= now * EQUAL_TIMES) {
+    double now = network_next_flow(network), latency;
+    while (network_next_flow(network) <= now * EQUAL_TIMES) {
         uint32_t sender = network_end(network, &latency);
         events_push(&simulation->events, now, EVENT_DONE, sender);
         events_push(&simulation->events, now + latency, EVENT_ARRIVAL, simulation->runners[sender].channel);
@@ -46,7 +46,8 @@ static void simulate_run(struct simulate_simulation *simulation)
             network_settle(network, now);
         if (next > now && network_next(network) <= next) {
             now = network_next(network);
-            flows_end(simulation);
+            if (!network_empties_bucket(network))
+                flows_end(simulation);
             continue;
         }
         now = next;

@@ -56,8 +56,12 @@ struct simulated_cluster {
                                                    together, each way */
     struct link_parameters above[SHAPE_LEVELS]; /**< between leaves, between pods; bandwidth is that of one's uplinks,
                                                    each way; 0: unknown, the same as between nodes */
-    uint32_t interfaces;     /**< of a node; each serves consecutive ranks of the node, equally many. 0, 1: all share
+    uint32_t interfaces; /**< of a node; each serves consecutive ranks of the node, equally many. 0, 1: all share
                                 one */
+    double burst_bytes;  /**< a token bucket at every interface between nodes, each way: so many bytes pass at
+                               `burst_bandwidth`, the rest at its bandwidth; idle time fills the bucket again. Full at
+                               first. 0: none */
+    double burst_bandwidth;
     double copy_bandwidth;   /**< bytes/s one rank copies or reduces at, within the cache */
     double memory_bandwidth; /**< bytes/s one rank moves beyond the cache */
     uint64_t cache_bytes;    /**< of the last level, a node */

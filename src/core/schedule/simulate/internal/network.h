@@ -41,6 +41,8 @@ struct simulated_network {
     uint32_t *dirty, dirty_count; /* resources whose messages have changed */
     uint32_t *found_resources, *found_flows;
     uint32_t stamp;
+    uint32_t bucket_count, bucket_first; /* of the first resources, those with token buckets; which is empty first */
+    double bucket_end, tokens_at;        /* when that is; when tokens were last counted */
     void *memory;
 };
 
@@ -66,9 +68,15 @@ void network_begin(struct simulated_network *network, double now, uint32_t sende
 void network_settle(struct simulated_network *network, double now);
 
 /** When the first message will have left its sender; infinity: none is in flight. Only after network_settle(). */
+double network_next_flow(const struct simulated_network *network);
+
+/** The same, or when a token bucket will be empty, if that is earlier. */
 double network_next(const struct simulated_network *network);
 
-/** The first message has left its sender at network_next(): returns its sender, and how long it takes to arrive. */
+/** If that is a bucket, it is empty now: true, and links are to be divided again. */
+bool network_empties_bucket(struct simulated_network *network);
+
+/** The first message has left its sender at network_next_flow(): returns its sender, and how long it takes to arrive. */
 uint32_t network_end(struct simulated_network *network, double *latency);
 
 /** What the links have carried, `times` over: the bytes that leave units, and the busiest links in `seconds`. */
