@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-#define DROPOUT 0.1 /* of rows, Megatron-LM's default */
+#define DROPOUT     0.1  /* of rows, Megatron-LM's default */
+#define STAGES_MOST 1024 /* blocks of a network (training/model/shape.c) */
 
 /* ---- opening ---- */
 
@@ -85,7 +86,7 @@ weft_status prediction_simulate(const struct prediction *prediction, const doubl
     struct published_cluster *cluster = prediction->cluster;
     const struct row *row = prediction->row;
     const uint32_t stages = row->pipeline * prediction->virtual_stages;
-    uint32_t first_unit[1024];
+    uint32_t first_unit[STAGES_MOST + 1];
     cut_stages(row, stages, first_unit);
     const struct executor_config config = {
         .description = prediction->whole,
@@ -122,7 +123,7 @@ double prediction_memory(const struct prediction *prediction, struct described_m
 {
     const struct row *row = prediction->row;
     const uint32_t micro_batches = row->global_batch / row->data / prediction->micro_batch;
-    uint32_t first_unit[1024];
+    uint32_t first_unit[STAGES_MOST + 1];
     const struct work_settings settings = settings_of(row, prediction->micro_batch);
     double largest = 0;
     cut_stages(row, row->pipeline, first_unit);

@@ -21,6 +21,7 @@ static struct {
     struct train_config config;
     const char *cluster, *precision, *optimizer, *gradients, *save, *svg;
     int64_t ranks, nodes, show, prices;
+    double gap;
     bool json;
 } chosen;
 
@@ -50,6 +51,8 @@ static const struct cli_option options[] = {
     CLI_INTEGER("show", 0, "N", &chosen.show, "5", 0, 1000, "number of other plans to compare with the best"),
     CLI_TEXT("svg", 0, "FILE", &chosen.svg, NULL, "draw the timeline of a step to FILE as SVG; -: standard output"),
     CLI_FLAG("json", 0, &chosen.json, "print a JSON object"),
+    CLI_NUMBER("gap", 0, "PERCENT", &chosen.gap, "0", 0, 99,
+               "end the search when no strategy can be faster than the best one by more than this", .advanced = true),
     CLI_INTEGER("prices", 0, "N", &chosen.prices, "0", 0, 1e9, "end the search after so many simulated steps",
                 .default_text = "when the best is proved", .advanced = true),
 };
@@ -127,7 +130,8 @@ static weft_status plan_open_planner(struct plan_problem *problem, struct error 
     *setting = (struct planner_setting){.description = problem->description,
                                         .config = &chosen.config,
                                         .cluster = &problem->planned,
-                                        .prices_most = (uint64_t)chosen.prices};
+                                        .prices_most = (uint64_t)chosen.prices,
+                                        .gap = chosen.gap / 100};
     choose_precisions(problem, &setting->space);
     weft_status status = WEFT_OK;
     if (device)

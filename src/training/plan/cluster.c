@@ -121,38 +121,3 @@ weft_status cluster_map_ranks(const struct cluster_file *file, uint32_t ranks, u
         cluster_map_free(map);
     return status;
 }
-
-/* ---- prices ---- */
-
-weft_status cluster_price_allreduce(const struct cluster *cluster, uint32_t ranks, uint64_t bytes, double *seconds,
-                                    const char **algorithm, struct error *error)
-{
-    *seconds = 0;
-    *algorithm = "none";
-    if (ranks == 1)
-        return WEFT_OK;
-    struct cluster_map map;
-    uint32_t nodes = cluster->file ? 0 : (ranks + cluster->ranks_per_node - 1) / cluster->ranks_per_node;
-    weft_status status = cluster_map_ranks(cluster->file, ranks, nodes, &map, error);
-    if (status != WEFT_OK)
-        return status;
-    for (uint32_t r = 0; nodes && r < ranks; r++)
-        map.nodes[r] = r / cluster->ranks_per_node;
-    struct schedule_shape shape = {
-        .collective = COLLECTIVE_ALLREDUCE,
-        .ranks = ranks,
-        .nodes = map.nodes,
-        .above = {map.above[0], map.above[1]},
-        .reproducible = true, /* as training's communicator is */
-        .block_bytes = bytes,
-    };
-    struct algorithm_prices prices;
-    status = simulate_prices(&cluster->links, &shape, SIMULATED_RANKS, &prices, error);
-    if (status == WEFT_OK) {
-        const struct algorithm_price *chosen = &prices.prices[prices.chosen];
-        *algorithm = chosen->algorithm->name;
-        *seconds = chosen->seconds;
-    }
-    cluster_map_free(&map);
-    return status;
-}

@@ -47,11 +47,4 @@ weft_status cluster_describe_file(const struct cluster_file *file, const struct 
 void cluster_describe(const struct machine *machine, const struct links *links, uint32_t nodes, uint32_t ranks_per_node,
                       struct cluster *cluster);
 
-/**
- * Seconds that an all-reduce of `bytes` takes on the first `ranks` ranks of `cluster` (filled node by node): the
- * fastest of the canonical algorithms, whose name goes to *algorithm (a static string). 0 and "none" for one rank.
- */
-weft_status cluster_price_allreduce(const struct cluster *cluster, uint32_t ranks, uint64_t bytes, double *seconds,
-                                    const char **algorithm, struct error *error);
-
 #endif

@@ -14,6 +14,7 @@ void strategy_configure(const struct strategy *strategy, struct strategy_words *
     config->stages = strategy->stages;
     config->bucket_bytes = strategy->bucket_bytes;
     config->parameter_server = false;
+    config->first_unit = NULL;
 }
 
 struct strategy strategy_of(const struct train_config *config, const struct parallel_choice *choice)

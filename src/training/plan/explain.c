@@ -201,7 +201,11 @@ static uint32_t fits_with_hosts(const struct planner_setting *setting, const str
         struct planner_setting changed = *setting;
         struct planner_cluster more;
         struct cluster larger = *cluster;
+        struct cluster_file file = cluster->file ? *cluster->file : (struct cluster_file){0}; /* lists are shared */
         larger.nodes *= times;
+        if (cluster->file && cluster_file_resize(&file, larger.nodes, NULL) != WEFT_OK)
+            return 0;
+        larger.file = cluster->file ? &file : NULL;
         changed.space.ranks_least = changed.space.ranks_most = ranks * times;
         changed.cluster = &more;
         const bool opened = planner_cluster_open(&larger, ranks * times, device, &more, NULL) == WEFT_OK,

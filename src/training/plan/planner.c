@@ -200,6 +200,7 @@ weft_status planner_search(struct planner *planner, struct search_result *result
         .excess = planner_excess,
         .price = search_price,
         .prices_most = planner->setting.prices_most,
+        .gap = planner->setting.gap,
     };
     return search_run(&problem, result, error);
 }

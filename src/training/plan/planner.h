@@ -6,7 +6,7 @@
  * (training/parallel/execute/memory.h), its stages are balanced by the costs of its layers. The search (search.h) prices
  * what admissible bounds do not exclude. They are, with R rounds of micro-batches on a rank:
  *
- *     quick   R x operations of a micro-batch / (pipeline ranks x peak x share)
+ *     quick   R x operations of a micro-batch / (pipeline ranks x peak x share), or one micro-batch's way forth and back
  *     close   for each pipeline rank: the first micro-batch's forward passes on the ranks before it, R times its own passes,
  *             the last one's way back; or the time before the first reduction and the gradients' bytes over the slowest
  *             level that the data axis has to cross; then the longest update
@@ -38,6 +38,7 @@ struct planner_setting {
     void *context;
 
     uint64_t prices_most; /**< 0: as many as it takes to prove the best */
+    double gap;           /**< of struct search_problem */
 };
 
 struct planner;

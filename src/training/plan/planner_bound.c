@@ -53,7 +53,8 @@ static double quick_bound(struct planner *planner, const struct strategy *partia
         return 0;
     const double rate =
         depth >= STRATEGY_PASSES ? planner->rates[planner_precision(partial->precision)] : planner->rate;
-    return sequences * table->flops / partial->mesh.extent[MESH_PIPELINE] / rate;
+    const double chain = depth >= STRATEGY_PASSES ? partial->micro_batch : 1;
+    return longer_of(sequences * table->flops / partial->mesh.extent[MESH_PIPELINE], chain * table->chain_flops) / rate;
 }
 
 /* ---- passes ---- */
@@ -62,7 +63,7 @@ static double passes_bound(const struct planner *planner, const struct strategy 
                            const struct pass_table *table)
 {
     const double even = table->sum / partial->mesh.extent[MESH_PIPELINE];
-    return strategy_rounds(&planner->space, partial) * longer_of(even, table->unit_most);
+    return longer_of(strategy_rounds(&planner->space, partial) * longer_of(even, table->unit_most), table->chain);
 }
 
 /* ---- schedules ---- */
@@ -97,8 +98,8 @@ static void add_unit(struct bound_rank *rank, const struct strategy *strategy, c
 }
 
 static void fill_ranks(const struct planner *planner, const struct strategy *strategy, const struct pass_table *table,
-                       const uint32_t *first_unit, const uint32_t *devices, const double *elements,
-                       const double *summed, struct bound_rank *ranks)
+                       const uint32_t *first_unit, const uint32_t *devices, const double *summed,
+                       struct bound_rank *ranks)
 {
     const uint32_t pipeline = strategy->mesh.extent[MESH_PIPELINE];
     for (uint32_t stage = 0; stage < strategy->stages * pipeline; stage++) {
@@ -106,9 +107,9 @@ static void fill_ranks(const struct planner *planner, const struct strategy *str
         const struct pass_seconds *seconds = table->seconds + devices[stage % pipeline] * planner->units;
         for (uint32_t u = first_unit[stage]; u < first_unit[stage + 1]; u++) {
             add_unit(rank, strategy, &seconds[u], stage < pipeline, u == first_unit[stage]);
-            rank->elements += elements[u];
+            rank->elements += table->elements[u];
             rank->summed += summed[u];
-            rank->largest = longer_of(rank->largest, elements[u]);
+            rank->largest = longer_of(rank->largest, table->elements[u]);
         }
     }
 }
@@ -208,34 +209,26 @@ static double schedule_seconds(const struct planner *planner, const struct strat
     return end + update;
 }
 
-/* Elements of each layer on a rank of the tensor axis, and those whose gradients are certainly summed: not a tied table's,
- * which may be sparse, nor frozen ones. */
-static weft_status count_elements(struct planner *planner, const struct strategy *strategy, double *elements,
-                                  double *summed, struct error *error)
+/* Elements of each layer whose gradients are certainly summed: not a tied table's, which may be sparse, nor frozen ones. */
+static void count_summed(const struct planner *planner, const struct pass_table *table, double *summed)
 {
-    const struct model_options options = {.batch = 1, .sequence = planner->space.sequence, .training = true};
-    const struct model_description *divided;
-    weft_status status = planner_divide(planner, strategy->mesh.extent[MESH_TENSOR], &divided, error);
-    for (size_t u = 0; status == WEFT_OK && u < planner->units; u++) {
-        struct model_layer layer;
-        model_get_layer(divided, u, WEFT_F32, WEFT_F32, &options, &layer);
-        const bool may_be_less = divided->frozen_weights || model_layer_uses_tied(divided, u);
-        elements[u] = (double)layer.weights;
-        summed[u] = may_be_less ? 0 : elements[u];
-    }
-    return status;
+    const struct model_description *description = planner->setting.description;
+    for (size_t u = 0; u < planner->units; u++)
+        summed[u] = description->frozen_weights || model_layer_uses_tied(description, u) ? 0 : table->elements[u];
 }
 
 static weft_status schedule_bound(struct planner *planner, const struct strategy *partial, enum strategy_depth depth,
                                   const struct pass_table *table, double *seconds, struct error *error)
 {
     const uint32_t pipeline = partial->mesh.extent[MESH_PIPELINE];
-    double *elements = calloc(2 * planner->units, sizeof *elements), *summed = elements + planner->units;
+    double *summed = calloc(planner->units, sizeof *summed);
     uint32_t *devices = calloc(pipeline, sizeof *devices);
     struct bound_rank *ranks = calloc(pipeline, sizeof *ranks);
     const uint32_t *first_unit;
-    weft_status status = elements && devices && ranks ? count_elements(planner, partial, elements, summed, error)
-                                                      : error_memory(error, pipeline * sizeof *ranks, "a bound");
+    weft_status status =
+        summed && devices && ranks ? WEFT_OK : error_memory(error, pipeline * sizeof *ranks, "a bound");
+    if (status == WEFT_OK)
+        count_summed(planner, table, summed);
     for (uint32_t p = 0; status == WEFT_OK && p < pipeline; p++)
         devices[p] = planner_device_of(planner, 0);
     if (status == WEFT_OK && !planner->is_even)
@@ -243,10 +236,10 @@ static weft_status schedule_bound(struct planner *planner, const struct strategy
     if (status == WEFT_OK)
         status = planner_cut(planner, partial, table, &first_unit, error);
     if (status == WEFT_OK) {
-        fill_ranks(planner, partial, table, first_unit, devices, elements, summed, ranks);
+        fill_ranks(planner, partial, table, first_unit, devices, summed, ranks);
         *seconds = longer_of(*seconds, schedule_seconds(planner, partial, ranks, depth == STRATEGY_WHOLE));
     }
-    free(elements);
+    free(summed);
     free(devices);
     free(ranks);
     return status;

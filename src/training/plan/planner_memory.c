@@ -2,6 +2,7 @@
 /* Whether strategies fit into memory: what they need at least, then exactly as the executor allocates it. */
 #include "training/plan/internal/planner_parts.h"
 
+#include "training/parallel/sharding/canonical_runs.h"
 #include "training/train/loop/memory.h"
 
 #include <stdlib.h>
@@ -14,11 +15,14 @@ weft_status planner_configure(struct planner *planner, const struct strategy *st
     config->batch = planner->space.batch;
     config->sequence = planner->space.sequence;
     strategy_configure(strategy, words, config);
-    weft_status status =
-        parallel_choice_of(config, planner->setting.description, mesh_ranks(&strategy->mesh), choice, error);
-    choice->placement = strategy->placement;
-    if (status == WEFT_OK)
-        status = planner_passes(planner, strategy, &table, error);
+    /* As parallel_choice_of() would, whose checks the space of strategies has made. */
+    *choice = (struct parallel_choice){.mesh = strategy->mesh,
+                                       .placement = strategy->placement,
+                                       .schedule = strategy->schedule,
+                                       .stages = strategy->stages * strategy->mesh.extent[MESH_PIPELINE],
+                                       .zero = strategy->zero,
+                                       .micro_batches = strategy_micro_batches(&planner->space, strategy)};
+    weft_status status = planner_passes(planner, strategy, &table, error);
     if (status == WEFT_OK)
         status = planner_cut(planner, strategy, table, &choice->first_unit, error);
     if (status == WEFT_OK)
@@ -28,16 +32,42 @@ weft_status planner_configure(struct planner *planner, const struct strategy *st
 
 /* ---- at least ---- */
 
-/* Bytes of weights, gradients and moments of all ranks, divided by the ranks; without a ZeRO stage, those of stage 3. */
-static double state_bytes_of(const struct planner *planner, const struct strategy *partial, uint32_t zero)
+static double planner_moments(const struct planner *planner)
+{
+    return optimizer_has_second_moments(planner->setting.config->optimizer.kind) ? 2 : 1;
+}
+
+/* Bytes of weights, their 16-bit copy, gradients, partial sums and moments of `elements` on a rank, as
+ * training/parallel/execute/memory.h has them. Partial sums count where the micro-batch is known. */
+static double state_bytes_of(const struct planner *planner, const struct strategy *partial, enum strategy_depth depth,
+                             uint32_t zero, double elements)
 {
     const struct model_description *description = planner->setting.description;
     const double data = partial->mesh.extent[MESH_DATA],
-                 parts = (double)partial->mesh.extent[MESH_PIPELINE] * partial->mesh.extent[MESH_TENSOR],
-                 weights = (double)description->weights * sizeof(float) / parts,
-                 trained = (double)(description->weights - description->frozen_weights) * sizeof(float) / parts,
-                 moments = optimizer_has_second_moments(planner->setting.config->optimizer.kind) ? 2 : 1;
-    return weights / (zero == 3 ? data : 1) + (zero < 2 ? trained : 0) + moments * trained / (zero ? data : 1);
+                 trained = elements * (1 - (double)description->frozen_weights / (double)description->weights);
+    double values = elements * sizeof(float), sums = 0;
+    if (depth >= STRATEGY_PASSES) {
+        values += partial->precision == WEFT_F32 ? 0 : elements * sizeof(uint16_t);
+        sums = zero < 2 ? canonical_stack_room(0, strategy_rounds(&planner->space, partial) - 1)
+                        : canonical_stack_room(0, strategy_micro_batches(&planner->space, partial)) / data;
+    }
+    return values / (zero == 3 ? data : 1) +
+           trained * sizeof(float) * ((zero < 2 ? 1 : 0) + sums + planner_moments(planner) / (zero ? data : 1));
+}
+
+/* The same of a rank that has an even share of the network, by the ZeRO stage that needs least where none is chosen. */
+static double least_state_of(const struct planner *planner, const struct strategy *partial, enum strategy_depth depth)
+{
+    const double elements = (double)planner->setting.description->weights /
+                            ((double)partial->mesh.extent[MESH_PIPELINE] * partial->mesh.extent[MESH_TENSOR]);
+    double least = 0;
+    if (depth >= STRATEGY_SCHEDULE)
+        return state_bytes_of(planner, partial, depth, partial->zero, elements);
+    for (uint32_t zero = 0; zero <= (partial->mesh.extent[MESH_DATA] > 1 ? 3 : 0); zero++) {
+        const double bytes = state_bytes_of(planner, partial, depth, zero, elements);
+        least = zero == 0 || bytes < least ? bytes : least;
+    }
+    return least;
 }
 
 static uint64_t memory_of_device(const struct planner *planner)
@@ -54,14 +84,41 @@ static uint64_t excess_at_least(const struct planner *planner, const struct stra
                                 enum strategy_depth depth)
 {
     const struct planner_cluster *cluster = planner->setting.cluster;
-    const uint32_t zero = depth >= STRATEGY_SCHEDULE            ? partial->zero
-                          : partial->mesh.extent[MESH_DATA] > 1 ? 3
-                                                                : 0,
-                   ranks = mesh_ranks(&partial->mesh);
     const uint64_t available = cluster->host_memory ? cluster->host_memory : memory_of_device(planner);
-    const double needed =
-        state_bytes_of(planner, partial, zero) * (cluster->host_memory ? (double)ranks / cluster->hosts : 1);
+    const double ranks = cluster->host_memory ? (double)mesh_ranks(&partial->mesh) / cluster->hosts : 1,
+                 needed = ranks * least_state_of(planner, partial, depth);
     return needed > (double)available ? (uint64_t)needed - available : 0;
+}
+
+/* State and the activations that are kept at a time on the first pipeline rank. */
+static weft_status excess_of_schedule(struct planner *planner, const struct strategy *partial, uint64_t *bytes,
+                                      struct error *error)
+{
+    const uint32_t pipeline = partial->mesh.extent[MESH_PIPELINE];
+    const struct pass_table *table;
+    const uint32_t *first_unit;
+    weft_status status = planner_passes(planner, partial, &table, error);
+    if (status == WEFT_OK)
+        status = planner_cut(planner, partial, table, &first_unit, error);
+    if (status != WEFT_OK)
+        return status;
+    const struct step_shape shape = {.order = partial->schedule,
+                                     .pipeline = pipeline,
+                                     .stages = partial->stages * pipeline,
+                                     .first_unit = first_unit,
+                                     .micro_batches = strategy_rounds(&planner->space, partial)};
+    double elements = 0, kept = 0;
+    for (uint32_t stage = 0; stage < shape.stages; stage += pipeline)
+        for (uint32_t u = first_unit[stage]; u < first_unit[stage + 1]; u++) {
+            elements += table->elements[u];
+            kept += table->kept[u];
+        }
+    const double state = state_bytes_of(planner, partial, STRATEGY_SCHEDULE, partial->zero, elements),
+                 activations = kept / partial->stages * step_slots_bound(&shape, 0);
+    const uint64_t available = memory_of_device(planner);
+    if (state + activations > (double)available)
+        *bytes = (uint64_t)(state + activations) - available;
+    return WEFT_OK;
 }
 
 /* ---- exactly ---- */
@@ -80,7 +137,9 @@ static weft_status need_of_place(struct planner *planner, const struct train_con
     const struct memory_ranks all = {.count = ranks, .nodes = planner->setting.cluster->step.hosts};
     weft_status status = WEFT_OK;
     *needed = 0;
-    for (uint32_t d = 0; d < 2 && d < data && status == WEFT_OK; d++) {
+    const uint32_t different =
+        choice->zero ? 2 : 1; /* without ZeRO the first needs most: it has the most micro-batches */
+    for (uint32_t d = 0; d < different && d < data && status == WEFT_OK; d++) {
         const uint32_t point[MESH_AXES] = {[MESH_DATA] = d, [MESH_PIPELINE] = place};
         struct memory_estimate estimate;
         status = memory_estimate_of(config, planner->setting.description, choice, &all, d + place ? 1 : 0, point,
@@ -121,11 +180,13 @@ static weft_status limits_of_places(struct planner *planner, const struct strate
 {
     const struct step_cluster *cluster = &planner->setting.cluster->step;
     const uint32_t ranks = mesh_ranks(&strategy->mesh), pipeline = strategy->mesh.extent[MESH_PIPELINE];
+    for (uint32_t p = 0; p < pipeline; p++)
+        limits[p] = planner->is_even ? cluster->devices[planner_device_of(planner, 0)].memory_bytes : UINT64_MAX;
+    if (planner->is_even)
+        return WEFT_OK;
     uint32_t *points = malloc((size_t)ranks * MESH_AXES * sizeof *points);
     if (!points)
         return error_memory(error, ranks * MESH_AXES * sizeof *points, "the places of ranks");
-    for (uint32_t p = 0; p < pipeline; p++)
-        limits[p] = UINT64_MAX;
     weft_status status = mesh_place(&strategy->mesh, &strategy->placement, cluster->hosts, points, error);
     for (uint32_t rank = 0; rank < ranks && status == WEFT_OK; rank++) {
         const uint64_t memory = cluster->devices[planner_device_of(planner, rank)].memory_bytes;
@@ -186,6 +247,11 @@ weft_status planner_excess(void *context, const struct strategy *partial, enum s
     *bytes = excess_at_least(planner, partial, depth);
     if (*bytes || depth < STRATEGY_SCHEDULE || (depth == STRATEGY_SCHEDULE) != by_schedule)
         return WEFT_OK;
+    if (by_schedule) {
+        const weft_status status = excess_of_schedule(planner, partial, bytes, error);
+        if (status != WEFT_OK || *bytes)
+            return status;
+    }
     struct strategy whole = *partial;
     if (depth == STRATEGY_SCHEDULE) {
         whole.placement = (struct mesh_placement){{MESH_TENSOR, MESH_DATA, MESH_PIPELINE}};

@@ -52,23 +52,31 @@ static double pass_seconds_of(const struct planner *planner, const struct strate
 
 /* ---- tables ---- */
 
-/* Elements whose gradients a rank adds up after each micro-batch. */
-static double summed_elements_of(const struct model_description *description, size_t unit)
+/* Elements of layers and bytes that they keep. Where rows between layers are divided, a rank may have but its part. */
+static void fill_layers(const struct planner *planner, const struct strategy *strategy,
+                        const struct model_description *divided, struct pass_table *table)
 {
-    const struct model_options options = {.batch = 1, .sequence = 1, .training = true};
-    struct model_layer layer;
-    model_get_layer(description, unit, WEFT_F32, WEFT_F32, &options, &layer);
-    return (double)layer.weights;
+    const struct model_options options = {.batch = strategy->micro_batch,
+                                          .sequence = planner->space.sequence,
+                                          .training = true,
+                                          .recompute = strategy->recompute};
+    const double parts = strategy->sequence_parallel ? strategy->mesh.extent[MESH_TENSOR] : 1;
+    for (size_t u = 0; u < planner->units; u++) {
+        struct model_layer layer;
+        model_get_layer(divided, u, WEFT_F32, strategy->precision, &options, &layer);
+        table->elements[u] = (double)layer.weights;
+        table->kept[u] = (double)layer.kept / parts;
+    }
 }
 
 static void fill_device(const struct planner *planner, const struct strategy *strategy, const struct model_work *work,
-                        const struct model_description *divided, uint32_t number, struct pass_table *table)
+                        uint32_t number, struct pass_table *table)
 {
     const struct cluster_device *device = &planner->setting.cluster->step.devices[number];
     const struct implementation *implementation = implementation_weft(planner_precision(strategy->precision));
     for (size_t u = 0; u < planner->units; u++) {
         struct pass_seconds *seconds = &table->seconds[number * planner->units + u];
-        const struct layer_work accumulate = work_accumulate(implementation, summed_elements_of(divided, u));
+        const struct layer_work accumulate = work_accumulate(implementation, table->elements[u]);
         double *all = &table->balance[number * planner->units + u];
         for (int pass = 0; pass < WORK_PASSES; pass++) {
             const struct layer_work *one = model_work_of(work, u, (enum work_pass)pass);
@@ -125,23 +133,28 @@ static weft_status table_fill(struct planner *planner, const struct strategy *st
         status = model_work_open(divided, &settings, &work, error);
     if (status != WEFT_OK)
         return status;
+    fill_layers(planner, strategy, divided, table);
     for (uint32_t d = 0; d < cluster->device_count && !planner->setting.measure; d++)
-        fill_device(planner, strategy, work, divided, d, table);
+        fill_device(planner, strategy, work, d, table);
     if (planner->setting.measure)
         status = fill_measured(planner, strategy, work, table, error);
     for (size_t u = 0; u < planner->units; u++)
-        for (int pass = 0; pass < WORK_PASSES; pass++)
-            table->flops += layer_work_flops(model_work_of(work, u, (enum work_pass)pass));
+        for (int pass = 0; pass < WORK_PASSES; pass++) {
+            const double flops = layer_work_flops(model_work_of(work, u, (enum work_pass)pass));
+            table->flops += flops;
+            table->chain_flops += pass <= WORK_BACKWARD_INPUT ? flops : 0;
+        }
     model_work_close(work);
     return status;
 }
 
-static double fastest_of(const struct planner *planner, const struct pass_table *table, size_t unit)
+/* Seconds of the first `passes` kinds of passes of a layer. */
+static double fastest_of(const struct planner *planner, const struct pass_table *table, size_t unit, unsigned passes)
 {
     double least = 0;
     for (uint32_t d = 0; d < planner->setting.cluster->step.device_count; d++) {
         double all = 0;
-        for (unsigned p = 0; p < PASS_KINDS; p++)
+        for (unsigned p = 0; p < passes; p++)
             all += table->seconds[d * planner->units + unit].pass[p];
         if (d == 0 || all < least)
             least = all;
@@ -156,6 +169,8 @@ static void table_free(struct pass_table *table)
     free(table->cuts);
     free(table->seconds);
     free(table->balance);
+    free(table->elements);
+    free(table->kept);
     free(table->measured);
     free(table);
 }
@@ -169,15 +184,18 @@ static weft_status table_open(struct planner *planner, const struct strategy *ke
         table->key = *key;
         table->seconds = calloc(cells, sizeof *table->seconds);
         table->balance = calloc(cells, sizeof *table->balance);
+        table->elements = calloc(planner->units, sizeof *table->elements);
+        table->kept = calloc(planner->units, sizeof *table->kept);
     }
-    weft_status status = table && table->seconds && table->balance
+    weft_status status = table && table->seconds && table->balance && table->elements && table->kept
                              ? WEFT_OK
                              : error_memory(error, cells * sizeof *table->seconds, "the costs of passes");
     if (status == WEFT_OK)
         status = table_fill(planner, key, table, error);
     for (size_t u = 0; u < planner->units && status == WEFT_OK; u++) {
-        const double seconds = fastest_of(planner, table, u);
+        const double seconds = fastest_of(planner, table, u, PASS_KINDS);
         table->sum += seconds;
+        table->chain += fastest_of(planner, table, u, WORK_BACKWARD_INPUT + 1);
         table->unit_most = seconds > table->unit_most ? seconds : table->unit_most;
     }
     if (status == WEFT_OK)

@@ -85,11 +85,11 @@ static int compare_plans(const void *a, const void *b)
     return search_plan_compare(a, b);
 }
 
-/* Whether a set may have a strategy that precedes the best one. */
+/* Whether a set may have a strategy that precedes the best one, by more than the gap that is allowed. */
 static bool set_may_win(const struct search *search, double bound)
 {
     const struct search_result *result = search->result;
-    return !result->count || (float)bound <= (float)result->plans[0].price.seconds;
+    return !result->count || (float)bound <= (float)(result->plans[0].price.seconds * (1 - search->problem->gap));
 }
 
 static weft_status price_strategy(struct search *search, const struct strategy *strategy, struct error *error)
@@ -177,11 +177,10 @@ static weft_status set_visit(struct search *search, struct search_set *set, stru
 static void search_conclude(struct search *search)
 {
     struct search_result *result = search->result;
-    const uint64_t most = search->problem->prices_most;
     for (size_t i = 0; i < search->count; i++) /* those that follow were not looked at either */
-        if (!set_may_win(search, search->sets[i].bound))
+        if (result->count && search->sets[i].bound >= result->plans[0].price.seconds)
             result->excluded += strategy_count(search->problem->space, &search->sets[i].partial, search->sets[i].depth);
-    if (most && result->priced >= most && search->count && set_may_win(search, search->sets[0].bound))
+    if (search->count && result->count && search->sets[0].bound < result->plans[0].price.seconds)
         result->gap = 1 - search->sets[0].bound / result->plans[0].price.seconds;
     if (result->count)
         qsort(result->plans, result->count, sizeof *result->plans, compare_plans);

@@ -37,6 +37,7 @@ struct search_problem {
     weft_status (*price)(void *context, const struct strategy *strategy, struct price *price, struct error *error);
 
     uint64_t prices_most; /**< end after so many prices, with a gap; 0: never */
+    double gap;           /**< end when the best is proved to be within this share of its price; 0: of all */
 };
 
 /** A strategy that was priced. */

@@ -4,12 +4,12 @@
 #include "base/clock.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 
 struct profiled {
     struct device device;
     struct device *inner;            /* NULL: kernels are counted only */
     struct profiled_watcher watcher; /* then */
+    uintptr_t next;                  /* then: where allocated memory begins */
     struct error failure;            /* the first since finish() */
     struct profiled_count counts[PROFILED_KERNELS];
 };
@@ -320,26 +320,23 @@ weft_status profiled_wrap(struct device **device, struct error *error)
 
 /* ---- counting alone ---- */
 
-/* Address space without access, after a page that keeps its size. */
-#define COUNTING_PAGE ((size_t)4096)
+/* Addresses that no memory has: above those that processors have. So memory costs nothing, and an access is a fault. */
+#define COUNTING_FIRST ((uintptr_t)1 << 62)
 
 static void *counting_allocate(struct device *device, size_t bytes, const char *what, struct error *error)
 {
-    const size_t size = bytes + COUNTING_PAGE;
-    size_t *memory = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED || mprotect(memory, COUNTING_PAGE, PROT_READ | PROT_WRITE) != 0) {
+    struct profiled *profiled = profiled_of(device);
+    const uintptr_t address = profiled->next, room = ((uintptr_t)1 << 63) - address;
+    if (bytes > room / 2) {
         error_memory(error, bytes, what);
         return NULL;
     }
-    *memory = size;
-    return (char *)memory + COUNTING_PAGE;
+    profiled->next += (bytes + 63) / 64 * 64;
+    return (void *)address;
 }
 
 static void counting_release(struct device *device, void *memory)
 {
-    size_t *begin = memory ? (size_t *)(void *)((char *)memory - COUNTING_PAGE) : NULL;
-    if (begin)
-        munmap(begin, *begin);
 }
 
 static double counting_peak(struct device *device)
@@ -364,6 +361,7 @@ weft_status profiled_open_counting(weft_type type, weft_type activations, const 
     if (!profiled)
         return WEFT_ERROR_MEMORY;
     profiled->watcher = *watcher;
+    profiled->next = COUNTING_FIRST;
     profiled->device.peak = counting_peak;
     profiled->device.finish = counting_finish;
     profiled->device.allocate = counting_allocate;

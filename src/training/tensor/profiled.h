@@ -81,8 +81,8 @@ struct profiled_watcher {
 weft_status profiled_wrap(struct device **device, struct error *error);
 
 /**
- * Open a device of these types that counts kernels but executes none. Its memory takes address space only; reading or
- * writing it is a fault. So the work of a pass can be recorded for networks that no machine here could hold.
+ * Open a device of these types that counts kernels but executes none. Its memory does not exist: an access
+ * is a fault. So the work of a pass can be recorded for networks that no machine here could hold.
  * `watcher` is copied. Errors: MEMORY.
  */
 weft_status profiled_open_counting(weft_type type, weft_type activations, const struct profiled_watcher *watcher,

@@ -26,7 +26,10 @@ struct pass_table {
     struct pass_seconds *seconds; /**< [device x units + unit]; of all devices at least, as the bounds need it */
     double *balance;              /**< [device x units + unit]: all passes, for cutting stages */
     double *measured;             /**< [unit], for executor_config.costs; NULL: not measured */
-    double flops;                 /**< of all passes of all layers */
+    double *elements;             /**< [unit]: of weights on a rank */
+    double *kept;                 /**< [unit]: bytes of activations from forward to backward, at least */
+    double flops, chain_flops;    /**< of all passes of all layers; of forward and for inputs: one micro-batch's way */
+    double chain;                 /**< seconds of the latter on the fastest device */
     double sum, unit_most;        /**< seconds of all passes on the fastest device: of all layers, of the longest */
     struct stage_cut *cuts;       /**< where devices are alike */
     size_t cut_count, cut_room;
