@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The space of strategies is what weft train executes, neither more nor less; the search finds its best. */
 #include "base/random.h"
-#include "training/plan/configure.h"
 #include "training/plan/search.h"
+#include "training/train/loop/parallel_choice.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,6 @@
 #ifndef WEFT_CLI_TRAIN_TRAIN_PLAN_H
 #define WEFT_CLI_TRAIN_TRAIN_PLAN_H
 
-#include "training/plan/configure.h"
 #include "training/plan/plan_file.h"
 
 struct train_plan {

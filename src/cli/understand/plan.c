@@ -10,6 +10,7 @@
 #include "training/model/file/model_file.h"
 #include "training/parallel/step/show.h"
 #include "training/plan/machine_costs.h"
+#include "training/plan/measured_steps.h"
 #include "training/plan/plan_file.h"
 
 #include <stdlib.h>
@@ -19,7 +20,7 @@ static const char *const any_precision[] = {"any", "f32", "bf16", "f16", NULL};
 
 static struct {
     struct train_config config;
-    const char *cluster, *precision, *optimizer, *gradients, *save, *svg;
+    const char *cluster, *precision, *optimizer, *gradients, *save, *svg, *curve;
     int64_t ranks, nodes, show, prices;
     double gap;
     bool json;
@@ -38,6 +39,9 @@ static const struct cli_option options[] = {
     CLI_CHOICE("optimizer", 0, "NAME", &chosen.optimizer, "adamw", optimizer_names, "the optimizer", .advanced = true),
     CLI_CHOICE("gradients", 0, "TYPE", &chosen.gradients, "f32", training_gradients,
                "type in which gradients are summed", .advanced = true),
+
+    CLI_TEXT("steps-curve", 0, "FILE", &chosen.curve, NULL,
+             "choose the batch with which the target is reached first: lines of 'batch,steps', as measured"),
 
     CLI_GROUP("Ranks"),
     CLI_TEXT("cluster", 'c', "NAME", &chosen.cluster, NULL,
@@ -170,12 +174,18 @@ static weft_status plan_open_model(struct plan_problem *problem, struct error *e
     return WEFT_OK;
 }
 
-static void plan_problem_close(struct plan_problem *problem)
+static void plan_close_planner(struct plan_problem *problem)
 {
     search_result_free(&problem->result);
     planner_close(problem->planner);
+    problem->planner = NULL;
     planner_cluster_close(&problem->planned);
     machine_costs_free(&problem->costs);
+}
+
+static void plan_problem_close(struct plan_problem *problem)
+{
+    plan_close_planner(problem);
     cluster_file_free(&problem->file);
     links_free(&problem->links);
     machine_free(problem->machine);
@@ -269,12 +279,56 @@ static weft_status plan_search(struct plan_problem *problem, FILE *output, struc
     return status == WEFT_OK ? error_set(error, WEFT_ERROR_MEMORY, "%s", text) : status;
 }
 
+/* Plan for each batch of the curve; the one that reaches the target first becomes --batch. */
+static weft_status plan_choose_batch(struct plan_problem *problem, FILE *output, struct error *error)
+{
+    struct curve_point *points;
+    size_t count, best = SIZE_MAX;
+    double least = 0, fewest = 0;
+    weft_status status = steps_curve_load(chosen.curve, &points, &count, error);
+    if (status != WEFT_OK)
+        return status;
+    for (size_t i = 0; i < count; i++)
+        if (i == 0 || points[i].batch * points[i].steps < fewest)
+            fewest = points[i].batch * points[i].steps;
+    if (!chosen.json)
+        fprintf(output, "%10s %10s %12s %12s %12s\n", "batch", "steps", "step ms", "hours", "efficiency");
+    for (size_t i = 0; i < count && status == WEFT_OK; i++) {
+        chosen.config.batch = points[i].batch;
+        status = plan_open_planner(problem, error);
+        if (status == WEFT_OK)
+            status = planner_search(problem->planner, &problem->result, error);
+        if (status == WEFT_OK && problem->result.count) {
+            const double seconds = problem->result.plans[0].price.seconds, hours = seconds * points[i].steps / 3600;
+            if (!chosen.json)
+                fprintf(output, "%10u %10.0f %12.4g %12.4g %10.1f %%\n", points[i].batch, points[i].steps,
+                        seconds * 1e3, hours, 100 * fewest / (points[i].batch * points[i].steps));
+            if (best == SIZE_MAX || hours < least) {
+                best = i;
+                least = hours;
+            }
+        }
+        plan_close_planner(problem);
+    }
+    if (best != SIZE_MAX)
+        chosen.config.batch = points[best].batch;
+    if (best != SIZE_MAX && !chosen.json)
+        fprintf(output,
+                "the target is reached first with batches of %u, in %.4g hours (efficiency: the fewest sequences that "
+                "any batch needs, as a share of those that this one needs)\n\n",
+                points[best].batch, least);
+    free(points);
+    return status;
+}
+
 static weft_status plan_run(struct command_call *call, struct error *error)
 {
     struct plan_problem problem = {0};
     weft_status status = plan_open_model(&problem, error);
     if (status == WEFT_OK)
         status = plan_open_cluster(&problem, error);
+    if (status == WEFT_OK && chosen.curve)
+        status = plan_choose_batch(&problem, call->output, error);
     if (status == WEFT_OK)
         status = plan_open_planner(&problem, error);
     if (status == WEFT_OK)
@@ -299,6 +353,6 @@ const struct command command_plan = {
                 "weft plan --model gpt2-xl --cluster dgx-a100-16 --batch 512 --sequence 1024 --save plan.json\n"
                 "weft plan --model gpt2 --nodes 4 --ranks 8 --batch 64 --json\n",
     COMMAND_OPTIONS(options),
-    COMMAND_SUBCOMMANDS(&command_plan_show),
+    COMMAND_SUBCOMMANDS(&command_plan_compare, &command_plan_show),
     .run = plan_run,
 };

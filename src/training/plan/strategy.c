@@ -389,3 +389,21 @@ const char *strategy_options(const struct strategy *strategy, char text[STRATEGY
                  weft_type_name(strategy->precision));
     return text;
 }
+
+/* ---- as a run ---- */
+
+void strategy_configure(const struct strategy *strategy, struct strategy_words *words, struct train_config *config)
+{
+    config->mesh = mesh_print(&strategy->mesh, words->mesh);
+    config->placement = mesh_placement_print(&strategy->placement, words->placement);
+    config->micro_batch = strategy->micro_batch;
+    config->recompute = strategy->recompute;
+    config->activations = strategy->precision;
+    config->sequence_parallel = strategy->sequence_parallel;
+    config->zero = strategy->zero;
+    config->schedule = strategy->schedule;
+    config->stages = strategy->stages;
+    config->bucket_bytes = strategy->bucket_bytes;
+    config->parameter_server = false;
+    config->first_unit = NULL;
+}

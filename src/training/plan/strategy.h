@@ -22,6 +22,7 @@
 #include "training/model/model.h"
 #include "training/parallel/mesh/mesh.h"
 #include "training/parallel/step/step.h"
+#include "training/train/state/config.h"
 
 enum strategy_depth { STRATEGY_ALL, STRATEGY_MESH, STRATEGY_PASSES, STRATEGY_SCHEDULE, STRATEGY_WHOLE };
 
@@ -97,6 +98,15 @@ const char *strategy_describe(const struct strategy *strategy, char text[STRATEG
 
 /** The options of weft train that choose it, without --placement where there is one order only; returns `text`. */
 const char *strategy_options(const struct strategy *strategy, char text[STRATEGY_TEXT_BYTES]);
+
+/** Text that a configuration points to. */
+struct strategy_words {
+    char mesh[MESH_TEXT_BYTES], placement[MESH_TEXT_BYTES];
+};
+
+/** Have `config` train by `strategy`: all that a strategy chooses is set, nothing else. `words` is filled in and must live as
+ * long as the configuration. */
+void strategy_configure(const struct strategy *strategy, struct strategy_words *words, struct train_config *config);
 
 /** "nothing", "attention", "all", in the order of enum model_recompute. */
 extern const char *const strategy_recomputes[];

@@ -10,7 +10,6 @@
 #include "training/model/file/model_file.h"
 #include "training/parallel/execute/costs.h"
 #include "training/parallel/step/show.h"
-#include "training/plan/configure.h"
 #include "training/plan/plan_file.h"
 #include "training/plan/planner_cluster.h"
 #include "training/simulate/step_simulate.h"

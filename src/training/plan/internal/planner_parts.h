@@ -3,8 +3,8 @@
 #ifndef WEFT_TRAINING_PLAN_INTERNAL_PLANNER_PARTS_H
 #define WEFT_TRAINING_PLAN_INTERNAL_PLANNER_PARTS_H
 
-#include "training/plan/configure.h"
 #include "training/plan/planner.h"
+#include "training/train/loop/parallel_choice.h"
 
 /** The stages that a network is cut into. */
 struct stage_cut {
