@@ -435,8 +435,10 @@ static weft_status cost_norm(struct step_costing *costing)
         return WEFT_OK;
     struct step_placement all = {0};
     const bool runnable = costing->implementation->runnable;
-    const double numbers =
-        runnable ? (double)(costing->description->blocks * tensor + costing->config->micro_batches + 1) : 1;
+    /* Sums of squares and losses. A power of two, so that strategies that differ a little share a price. */
+    double numbers = 1;
+    while (runnable && numbers < (double)(costing->description->blocks * tensor + costing->config->micro_batches + 1))
+        numbers *= 2;
     const struct step_request request = {
         .collective = COLLECTIVE_ALLREDUCE, .bytes = 8 * numbers, .reproducible = runnable};
     /* A few bytes take rounds, whose number is the logarithm of the ranks: fewer ranks are simulated. */

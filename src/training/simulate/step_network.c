@@ -19,6 +19,7 @@ struct step_flow {
     double since;
     double wanted;       /* bytes/s of one activity at full rate, where it crosses the highest level */
     uint32_t *positions; /* of each use: its place in the link's list */
+    double *demands;     /* of each use: bytes/s through the resource at full rate */
     bool pending, listed, fixed;
 };
 
@@ -28,6 +29,7 @@ struct step_link {
     uint32_t count, room;
     double demand;        /* bytes/s that they would move at full rate */
     double left, weights; /* while filling: capacity that is not given out; of those that still rise */
+    uint32_t rising;      /* ... and how many they are */
     bool listed, full;
 };
 
@@ -47,7 +49,10 @@ weft_status step_network_open(struct step_network *network, const struct step_fo
                     network->bytes;
     for (uint32_t c = 0; complete && c < fold->channel_count; c++) {
         const struct step_channel *channel = &fold->channels[c];
-        complete = (network->flows[c].positions = calloc((size_t)channel->use_count + 1, sizeof(uint32_t))) != NULL;
+        struct step_flow *flow = &network->flows[c];
+        flow->positions = calloc((size_t)channel->use_count + 1, sizeof *flow->positions);
+        flow->demands = calloc((size_t)channel->use_count + 1, sizeof *flow->demands);
+        complete = flow->positions && flow->demands;
         for (uint32_t u = 0; u < channel->use_count; u++)
             network->links[channel->uses[u].resource].room++;
     }
@@ -63,8 +68,10 @@ weft_status step_network_open(struct step_network *network, const struct step_fo
 
 void step_network_close(struct step_network *network)
 {
-    for (uint32_t c = 0; network->flows && c < network->fold->channel_count; c++)
+    for (uint32_t c = 0; network->flows && c < network->fold->channel_count; c++) {
         free(network->flows[c].positions);
+        free(network->flows[c].demands);
+    }
     for (uint32_t r = 0; network->links && r < network->fold->resource_count; r++)
         free(network->links[r].flows);
     free(network->flows);
@@ -73,12 +80,6 @@ void step_network_close(struct step_network *network)
     free(network->flow_list);
     free(network->link_list);
     free(network->bytes);
-}
-
-/* Bytes/s that a flow moves through a resource at full rate. */
-static double use_demand(const struct step_flow *flow, const struct step_use *use)
-{
-    return use->weight * flow->transfer->bytes[use->level] / flow->transfer->seconds;
 }
 
 static bool link_is_full(const struct step_network *network, uint32_t resource)
@@ -113,9 +114,14 @@ static void list_links_of(struct step_network *network, struct competition *comp
             continue;
         link->listed = true;
         link->left = network->fold->capacity[resource];
+        link->weights = 0;
+        link->rising = link->count;
         network->link_list[competition->links++] = resource;
-        for (uint32_t i = 0; i < link->count; i++)
+        for (uint32_t i = 0; i < link->count; i++) {
+            const struct step_flow *flow = &network->flows[link->flows[i]];
             list_flow(network, competition, link->flows[i]);
+            link->weights += flow->demands[link->uses[i]] / flow->wanted;
+        }
     }
 }
 
@@ -130,15 +136,8 @@ static double next_level(struct step_network *network, const struct competition 
 {
     double level = INFINITY;
     for (uint32_t i = 0; i < competition->links; i++) {
-        struct step_link *link = &network->links[network->link_list[i]];
-        link->weights = 0;
-        for (uint32_t k = 0; k < link->count; k++) {
-            const struct step_flow *flow = &network->flows[link->flows[k]];
-            if (!flow->fixed)
-                link->weights +=
-                    use_demand(flow, &network->fold->channels[link->flows[k]].uses[link->uses[k]]) / flow->wanted;
-        }
-        if (link->weights > 0 && link->left < level * link->weights)
+        const struct step_link *link = &network->links[network->link_list[i]];
+        if (link->rising && link->left < level * link->weights)
             level = link->left / link->weights;
     }
     for (uint32_t i = 0; i < competition->flows; i++) {
@@ -156,9 +155,14 @@ static void fix_flow(struct step_network *network, uint32_t channel, double leve
     const double share = level < flow->wanted ? level / flow->wanted : 1, rate = share > LEAST ? share : LEAST;
     flow->fixed = true;
     *rates = rate;
-    for (uint32_t u = 0; u < of->use_count; u++)
-        if (network->links[of->uses[u].resource].listed)
-            network->links[of->uses[u].resource].left -= use_demand(flow, &of->uses[u]) * rate;
+    for (uint32_t u = 0; u < of->use_count; u++) {
+        struct step_link *link = &network->links[of->uses[u].resource];
+        if (!link->listed || !(flow->transfer->bytes[of->uses[u].level] > 0))
+            continue;
+        link->left -= flow->demands[u] * rate;
+        link->weights -= flow->demands[u] / flow->wanted;
+        link->rising--;
+    }
 }
 
 static void set_rate(struct step_network *network, uint32_t channel, double rate, double now)
@@ -181,7 +185,7 @@ static uint32_t fix_level(struct step_network *network, const struct competition
     double rate;
     for (uint32_t i = 0; i < competition->links; i++) {
         struct step_link *link = &network->links[network->link_list[i]];
-        link->full = link->weights > 0 && link->left <= level * link->weights * FULL;
+        link->full = link->rising && link->left <= level * link->weights * FULL;
     }
     for (uint32_t i = 0; i < competition->links; i++) {
         const struct step_link *link = &network->links[network->link_list[i]];
@@ -255,7 +259,8 @@ void step_network_begin(struct step_network *network, uint32_t channel, const st
         flow->positions[u] = link->count;
         link->flows[link->count] = channel;
         link->uses[link->count++] = u;
-        link->demand += use_demand(flow, use);
+        flow->demands[u] = use->weight * transfer->bytes[use->level] / transfer->seconds;
+        link->demand += flow->demands[u];
         network->bytes[use->resource] += use->weight * transfer->bytes[use->level];
         competes = competes || link_is_full(network, use->resource);
     }
@@ -278,7 +283,7 @@ void step_network_end(struct step_network *network, uint32_t channel)
         link->flows[at] = link->flows[last];
         link->uses[at] = link->uses[last];
         network->flows[link->flows[at]].positions[link->uses[at]] = at;
-        link->demand = link->count ? link->demand - use_demand(flow, use) : 0;
+        link->demand = link->count ? link->demand - flow->demands[u] : 0;
         for (uint32_t k = 0; was_full && k < link->count; k++)
             flow_is_pending(network, link->flows[k]);
     }
