@@ -2,11 +2,35 @@
 /* Any bytes as a cluster file: refused with a message, or numbers that can be used and units that can be placed. */
 #include "core/topology/cluster_file.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define NODES 40
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* What is written is read again, and is as large. */
+static void check_rewritten(const struct cluster_file *cluster)
+{
+    char *text = NULL;
+    size_t size = 0;
+    struct cluster_file again;
+    struct error error = {0};
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        return;
+    cluster_file_write(cluster, out);
+    fclose(out);
+    if (cluster_file_parse(text, size, "written", &again, &error) != WEFT_OK) {
+        fprintf(stderr, "%s\n%s", error.text, text);
+        abort();
+    }
+    if (cluster_file_ranks(&again) != cluster_file_ranks(cluster) || again.host_count != cluster->host_count ||
+        again.device_count != cluster->device_count)
+        abort();
+    cluster_file_free(&again);
+    free(text);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -23,6 +47,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (uint32_t level = 0; level < cluster.level_count; level++)
         if (!(cluster.levels[level].cost.latency >= 0 && cluster.levels[level].cost.bytes_per_second > 0))
             abort();
+    for (uint32_t group = 0; group < cluster.group_count; group++)
+        if (!cluster.groups[group].hosts || !cluster.groups[group].ranks ||
+            (cluster.device_count && cluster.groups[group].device >= cluster.device_count))
+            abort();
+    check_rewritten(&cluster);
     uint32_t nodes = cluster.host_count && cluster.host_count < NODES ? cluster.host_count : NODES;
     if (cluster_file_place(&cluster, NULL, nodes, units, &error) != WEFT_OK)
         abort();

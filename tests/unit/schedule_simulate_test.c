@@ -154,6 +154,157 @@ static void thousands_of_ranks_are_no_trouble(void **state)
     assert_true(time_of(COLLECTIVE_ALLREDUCE, "recursive-doubling", 256, 1, 8) > 8 * 1.2e-5 * 0.99);
 }
 
+/* ---- links that are shared, by messages of hand-made schedules ---- */
+
+struct message {
+    uint32_t from, to;
+    double bytes;
+};
+
+/* Every message of its own rank pair, all at once; one rank sends or receives. */
+static struct simulated_report send_all(const struct message *messages, size_t count,
+                                        const struct schedule_shape *shape, const struct simulated_cluster *on)
+{
+    struct step steps[16] = {{0}};
+    struct schedule schedules[16], *pointers[16];
+    struct simulated_report report = {0};
+    struct error error = {0};
+    for (uint32_t rank = 0; rank < shape->ranks; rank++) {
+        schedules[rank] = (struct schedule){.collective = COLLECTIVE_SENDRECEIVE,
+                                            .algorithm = "by hand",
+                                            .ranks = shape->ranks,
+                                            .rank = rank,
+                                            .parts = 1,
+                                            .lane_count = 1,
+                                            .steps = &steps[rank]};
+        pointers[rank] = &schedules[rank];
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint16_t chunks = (uint16_t)(messages[i].bytes / (double)shape->block_bytes);
+        steps[messages[i].from] = (struct step){.kind = STEP_SEND, .peer = messages[i].to, .chunks = chunks};
+        steps[messages[i].to] = (struct step){.kind = STEP_RECEIVE, .peer = messages[i].from, .chunks = chunks};
+        schedules[messages[i].from].step_count = schedules[messages[i].from].lane_first[1] = 1;
+        schedules[messages[i].to].step_count = schedules[messages[i].to].lane_first[1] = 1;
+    }
+    if (schedule_simulate_report(pointers, shape->ranks, shape, on, shape->block_bytes, NULL, &report, &error) !=
+        WEFT_OK)
+        fail_msg("%s", error.text);
+    return report;
+}
+
+/*
+ * Three messages leave node 0, and one more enters the node of the third: max-min fair shares are 1/3 for the first
+ * two, 1/3 for the third, and the rest of the receiving link, 2/3, for the fourth (and not 1/2).
+ */
+static void shares_are_max_min_fair(void **state)
+{
+    static const uint32_t nodes[8] = {0, 0, 0, 1, 2, 3, 4, 3};
+    const struct schedule_shape shape = {.ranks = 8, .nodes = nodes, .block_bytes = 1000000};
+    const struct message messages[] = {{0, 3, 10e6}, {1, 4, 10e6}, {2, 5, 10e6}, {6, 7, 20e6}};
+    struct simulated_report report = send_all(messages, 4, &shape, &cluster);
+    assert_near(report.seconds, 0.03 + 1.2e-5, 1e-3); /* all end together */
+    assert_near(report.leaving[1], 30e6, 1e-9);
+    assert_int_equal(report.messages, 4);
+    assert_near(report.loads[0].share, 1, 1e-3);
+    const struct message longer[] = {{0, 3, 10e6}, {1, 4, 10e6}, {2, 5, 10e6}, {6, 7, 30e6}};
+    assert_near(send_all(longer, 4, &shape, &cluster).seconds, 0.04,
+                1e-3); /* the last third alone, at the whole rate */
+}
+
+/* Both directions of a link are links of their own. */
+static void links_are_full_duplex(void **state)
+{
+    static const uint32_t nodes[4] = {0, 0, 1, 1};
+    const struct schedule_shape shape = {.ranks = 4, .nodes = nodes, .block_bytes = 1000000};
+    const struct message messages[] = {{0, 2, 10e6}, {3, 1, 10e6}};
+    assert_near(send_all(messages, 2, &shape, &cluster).seconds, 0.01, 1e-2);
+}
+
+/* Each of two interfaces has half of the node's bandwidth, and serves half of its ranks. */
+static void ranks_share_the_interface_that_serves_them(void **state)
+{
+    static const uint32_t nodes[8] = {0, 0, 0, 0, 1, 1, 1, 1};
+    const struct schedule_shape shape = {.ranks = 8, .nodes = nodes, .block_bytes = 1000000};
+    struct simulated_cluster on = cluster;
+    const struct message one_interface[] = {{0, 4, 10e6}, {1, 6, 10e6}},
+                         two_interfaces[] = {{0, 4, 10e6}, {2, 6, 10e6}};
+    assert_near(send_all(one_interface, 2, &shape, &on).seconds, 0.02, 1e-2);
+    on.interfaces = 2;
+    assert_near(send_all(one_interface, 2, &shape, &on).seconds, 0.04, 1e-2);
+    assert_near(send_all(two_interfaces, 2, &shape, &on).seconds, 0.02, 1e-2);
+    /* The first interface fails: all use the second. */
+    const struct simulated_disturbance failed = {.degrade = true};
+    on.disturbance = &failed;
+    assert_near(send_all(two_interfaces, 2, &shape, &on).seconds, 0.04, 1e-2);
+}
+
+/* 4 MB pass at 4 GB/s, while the bucket empties at 3 GB/s; then the rest at 1 GB/s. */
+static void a_token_bucket_lets_a_burst_through(void **state)
+{
+    static const uint32_t nodes[2] = {0, 1};
+    const struct schedule_shape shape = {.ranks = 2, .nodes = nodes, .block_bytes = 1000000};
+    struct simulated_cluster on = cluster;
+    on.burst_bytes = 3e6;
+    on.burst_bandwidth = 4e9;
+    const struct message small[] = {{0, 1, 2e6}}, large[] = {{0, 1, 10e6}};
+    assert_near(send_all(small, 1, &shape, &on).seconds, 0.0005 + 1.2e-5, 1e-3);
+    assert_near(send_all(large, 1, &shape, &on).seconds, 0.001 + 0.006 + 1.2e-5, 1e-3);
+}
+
+/* ---- what disturbs ---- */
+
+static void disturbances_slow_down_what_they_hit(void **state)
+{
+    static const uint32_t nodes[4] = {0, 1, 2, 3}, leaves[4] = {0, 0, 1, 1};
+    const struct schedule_shape shape = {.ranks = 4, .nodes = nodes, .above = {leaves}, .block_bytes = 1000000};
+    const struct message across[] = {{0, 2, 10e6}}, beside[] = {{0, 1, 10e6}};
+    struct simulated_cluster on = cluster;
+    on.above[0] = (struct link_parameters){.latency = 2e-5, .overhead = 1e-6, .bandwidth = 2e9};
+    struct simulated_disturbance disturbance = {0};
+    on.disturbance = &disturbance;
+    double plain = send_all(across, 1, &shape, &on).seconds;
+    assert_near(plain, 0.01, 1e-2);
+
+    disturbance = (struct simulated_disturbance){.degrade = true, .weak_level = 1, .weak_unit = 1, .weak_share = 0.25};
+    assert_near(send_all(across, 1, &shape, &on).seconds, 0.02, 1e-2);
+    assert_near(send_all(beside, 1, &shape, &on).seconds, 0.01, 1e-2);
+
+    /* Two nodes read 0.4 GB/s each: little for their interfaces, but not for the leaf's uplinks when they are shared. */
+    disturbance = (struct simulated_disturbance){.reading = 4e8};
+    assert_near(send_all(across, 1, &shape, &on).seconds, 0.01 / 0.6, 1e-2);
+    disturbance = (struct simulated_disturbance){.reading = 4e9}; /* no more than a fair share: half */
+    assert_near(send_all(across, 1, &shape, &on).seconds, 0.02, 1e-2);
+    disturbance = (struct simulated_disturbance){.writing = 4e8};
+    assert_near(send_all(beside, 1, &shape, &on).seconds, 0.01 / 0.6, 1e-2);
+
+    disturbance = (struct simulated_disturbance){.slow_rank = 1, .slowdown = 1000};
+    assert_near(send_all(beside, 1, &shape, &on).seconds, 0.01 + 1e-3, 1e-2);
+
+    disturbance = (struct simulated_disturbance){.jitter = 100, .seed = 1};
+    double first = send_all(beside, 1, &shape, &on).seconds;
+    assert_true(first > 0.01 && first == send_all(beside, 1, &shape, &on).seconds);
+    disturbance.seed = 2;
+    assert_true(first != send_all(beside, 1, &shape, &on).seconds);
+}
+
+static void a_failed_link_is_an_error(void **state)
+{
+    static const uint32_t nodes[2] = {0, 1};
+    const struct schedule_shape shape = {
+        .collective = COLLECTIVE_ALLREDUCE, .ranks = 2, .nodes = nodes, .block_bytes = 1000};
+    const struct simulated_disturbance failed = {.degrade = true, .weak_unit = 1},
+                                       absent = {.degrade = true, .weak_unit = 2};
+    struct simulated_cluster on = cluster;
+    struct simulated_report report;
+    struct error error = {0};
+    const struct algorithm *algorithm = algorithm_find(COLLECTIVE_ALLREDUCE, "recursive-doubling", NULL);
+    on.disturbance = &failed;
+    assert_int_equal(schedule_simulate_shape(algorithm, &shape, &on, NULL, &report, &error), WEFT_ERROR_PEER);
+    assert_string_equal(error.text, "the failed link of node 1 cuts its ranks off: nothing completes");
+    on.disturbance = &absent;
+    assert_int_equal(schedule_simulate_shape(algorithm, &shape, &on, NULL, &report, &error), WEFT_ERROR_ARGUMENT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -165,6 +316,12 @@ int main(void)
         cmocka_unit_test(a_long_loop_goes_on_at_its_pace),
         cmocka_unit_test(tiny_ones_cost_a_latency_and_cores_are_shared),
         cmocka_unit_test(containers_share_the_cores_of_their_machine),
+        cmocka_unit_test(shares_are_max_min_fair),
+        cmocka_unit_test(links_are_full_duplex),
+        cmocka_unit_test(ranks_share_the_interface_that_serves_them),
+        cmocka_unit_test(a_token_bucket_lets_a_burst_through),
+        cmocka_unit_test(disturbances_slow_down_what_they_hit),
+        cmocka_unit_test(a_failed_link_is_an_error),
         cmocka_unit_test(thousands_of_ranks_are_no_trouble),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -73,6 +73,37 @@ static void counts_are_those_of_the_shapes(void **state)
     device->close(device);
 }
 
+static void sum_bytes(void *context, const struct matmul *product, double bytes)
+{
+    double *sum = context;
+    *sum += bytes;
+}
+
+/* A counting device counts the same, touches no array, and reports products. */
+static void a_counting_device_executes_nothing(void **state)
+{
+    struct device *device;
+    struct error error = {0};
+    double bytes = 0;
+    const struct profiled_watcher watcher = {.context = &bytes, .product = sum_bytes};
+    if (profiled_open_counting(WEFT_F32, WEFT_BF16, &watcher, &device, &error) != WEFT_OK)
+        fail_msg("%s", error.text);
+    const size_t large = (size_t)1 << 40; /* more than a machine has */
+    char *a = device->allocate(device, large, "a test", &error), *c = a + large / 2;
+    assert_non_null(a);
+    device->matmul(device, &(struct matmul){.rows = 6, .columns = 5, .inner = 4, .a = a, .b = a, .c = c, .wide = true});
+    device->add(device, large / 8, a, a, c);
+    assert_int_equal(device->finish(device, &error), WEFT_OK);
+    const struct profiled_count *counts = profiled_counts(device);
+    assert_int_equal(counts[PROFILED_MATMUL].calls, 1);
+    assert_true(counts[PROFILED_MATMUL].flops == 2 * 6 * 5 * 4);
+    assert_true(counts[PROFILED_MATMUL].bytes == 2 * (24 + 20) + 4 * 30);
+    assert_true(counts[PROFILED_ADD].bytes == 4.0 * 3 * (double)(large / 8));
+    assert_true(bytes == counts[PROFILED_MATMUL].bytes);
+    device->release(device, a);
+    device->close(device);
+}
+
 /* ---- a model of each kind, trained for two steps ---- */
 
 static const struct model_shape shapes[] = {
@@ -207,9 +238,8 @@ static void a_failure_is_kept_until_finish(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_function_of_the_table_is_its_own),
-        cmocka_unit_test(counts_are_those_of_the_shapes),
-        cmocka_unit_test(a_measured_model_has_the_same_bits),
+        cmocka_unit_test(every_function_of_the_table_is_its_own), cmocka_unit_test(counts_are_those_of_the_shapes),
+        cmocka_unit_test(a_counting_device_executes_nothing),     cmocka_unit_test(a_measured_model_has_the_same_bits),
         cmocka_unit_test(a_failure_is_kept_until_finish),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -168,15 +168,15 @@ static weft_status read_value(struct yaml_reader *reader, unsigned depth, char *
 static weft_status read_entries(struct yaml_reader *reader, unsigned depth, struct yaml_value *parent)
 {
     const yaml_event_type_t end = parent->kind == YAML_MAP ? YAML_MAPPING_END_EVENT : YAML_SEQUENCE_END_EVENT;
+    const size_t most = parent->kind == YAML_MAP ? YAML_ENTRIES_MOST : YAML_ITEMS_MOST;
     struct yaml_value **place = &parent->child;
     for (size_t count = 0;; count++) {
         char *key = NULL;
         weft_status status = next_event(reader);
         if (status != WEFT_OK || reader->event.type == end)
             return status;
-        if (count == YAML_ENTRIES_MOST)
-            return refuse(reader, reader->event.start_mark.line, "more than %d entries are not supported",
-                          YAML_ENTRIES_MOST);
+        if (count == most)
+            return refuse(reader, reader->event.start_mark.line, "more than %zu entries are not supported", most);
         if (parent->kind == YAML_MAP) {
             status = take_key(reader, parent, &key);
             if (status == WEFT_OK && (status = next_event(reader)) != WEFT_OK)
@@ -317,6 +317,17 @@ weft_status yaml_value_get_number(const struct yaml_value *value, double least, 
     struct error reason = {0};
     weft_status status = check_text(value, false, "a number", error);
     if (status == WEFT_OK && text_parse_number(value->text, name_of(value), least, most, number, &reason) != WEFT_OK)
+        return yaml_value_fail(value, error, "%s", reason.text);
+    return status;
+}
+
+weft_status yaml_value_get_quantity(const struct yaml_value *value, enum quantity quantity, double least, double most,
+                                    double *number, struct error *error)
+{
+    struct error reason = {0};
+    weft_status status = check_text(value, quantity != QUANTITY_NUMBER, "a number", error);
+    if (status == WEFT_OK &&
+        quantity_parse(value->text, name_of(value), quantity, least, most, number, &reason) != WEFT_OK)
         return yaml_value_fail(value, error, "%s", reason.text);
     return status;
 }

@@ -3,8 +3,9 @@
  * YAML for short descriptions written by hand: parsed by libyaml into a tree whose values record their line numbers.
  *
  * A simple subset of YAML is accepted: one document of maps, lists and strings of one line, with comments, in block or
- * flow style. Anchors, aliases and tags are refused, so input cannot expand; so are duplicate keys. A file has at most
- * YAML_BYTES_MOST bytes, a map or list YAML_ENTRIES_MOST entries, and they nest YAML_DEPTH_MOST deep.
+ * flow style. Anchors, aliases and tags are refused, so input cannot expand; so are duplicate keys. JSON is YAML, too. A
+ * file has at most YAML_BYTES_MOST bytes, a map YAML_ENTRIES_MOST entries, a list YAML_ITEMS_MOST, and they nest
+ * YAML_DEPTH_MOST deep.
  *
  *     struct yaml_tree *tree;
  *     status = yaml_tree_read("model.yaml", &tree, error);
@@ -22,13 +23,15 @@
 #define WEFT_BASE_FORMAT_YAML_H
 
 #include "base/error.h"
+#include "base/quantity.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define YAML_BYTES_MOST   ((size_t)64 << 10)
+#define YAML_BYTES_MOST   ((size_t)4 << 20)
 #define YAML_ENTRIES_MOST 1024
+#define YAML_ITEMS_MOST   65536
 #define YAML_DEPTH_MOST   16
 
 enum yaml_kind {
@@ -75,6 +78,9 @@ weft_status yaml_value_get_whole(const struct yaml_value *value, int64_t least, 
                                  struct error *error);
 weft_status yaml_value_get_number(const struct yaml_value *value, double least, double most, double *number,
                                   struct error *error);
+/** A number with a unit, quoted or not. */
+weft_status yaml_value_get_quantity(const struct yaml_value *value, enum quantity quantity, double least, double most,
+                                    double *number, struct error *error);
 weft_status yaml_value_get_bool(const struct yaml_value *value, bool *truth, struct error *error);
 weft_status yaml_value_get_text(const struct yaml_value *value, const char **text, struct error *error);
 

@@ -2,6 +2,7 @@
 /* `weft bench`: how long collectives take here, with nccl-tests' columns, every result checked. */
 #include "base/text.h"
 #include "cli/frame/command.h"
+#include "cli/frame/launch_self.h"
 #include "cli/measure/bench_print.h"
 #include "cli/measure/bench_progress.h"
 #include "cli/measure/bench_sweep.h"
@@ -10,7 +11,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char *const types[] = {"f32", "f64", "f16", "bf16", "i8", "u8", "i32", "u32", "i64", "u64", NULL};
 static const char *const ops[] = {"sum", "average", "product", "min", "max", "scaled-sum", NULL};
@@ -57,35 +57,6 @@ static const struct cli_option options[] = {
     CLI_TEXT("trace", 0, "FILE", &chosen.trace, NULL, "write a timeline of all ranks to FILE (see weft trace show)",
              .advanced = true),
 };
-
-/* Start this command again in N ranks, by `weft run`; returns only if that fails. */
-static weft_status launch(const struct command_call *call, struct error *error)
-{
-    char ranks[16];
-    size_t count = 0;
-    while (call->arguments[count])
-        count++;
-    char **words = calloc(count + 16, sizeof *words);
-    if (!words)
-        return error_memory(error, (count + 16) * sizeof *words, "the command line of weft run");
-    snprintf(ranks, sizeof ranks, "%" PRId64, chosen.ranks);
-    /* Bound, so that the kernel does not measure two ranks on one core while another idles. */
-    char *start[] = {"weft",           "run",  "-n", ranks, "--bind", "cores", "--no-prefix", "--no-record", "--",
-                     "/proc/self/exe", "bench"};
-    char **self_word = &start[9];
-    char self[4096];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (length > 0) {
-        self[length] = '\0';
-        *self_word = self;
-    }
-    memcpy(words, start, sizeof start);
-    memcpy(words + sizeof start / sizeof *start, call->arguments, count * sizeof *words);
-    fflush(NULL);
-    execv(*self_word, words);
-    free(words);
-    return error_system(error, "cannot start %s", *self_word);
-}
 
 /* The collective that the command line names. */
 static weft_status find_collective(const struct command_call *call, const struct bench_collective **collective,
@@ -275,7 +246,7 @@ static weft_status bench_run(struct command_call *call, struct error *error)
         return status;
     if (chosen.ranks > 1 && weft_comm_size(weft_world(context)) == 1) {
         status = command_check(context, weft_finalize(context), error);
-        return status == WEFT_OK ? launch(call, error) : status;
+        return status == WEFT_OK ? launch_self(call, chosen.ranks, error) : status;
     }
     what.context = context;
     what.comm = weft_world(context);

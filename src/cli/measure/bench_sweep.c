@@ -57,7 +57,7 @@ static weft_status find_candidates(const struct bench_sweep *sweep, size_t count
 {
     const struct bench_case *what = sweep->what;
     const char *name = what->collective->name;
-    struct tuner_prices prices;
+    struct algorithm_prices prices;
     const struct algorithm *cheapest;
     enum collective collective;
     weft_status status = collective_parse(name, &collective, error);
@@ -176,10 +176,10 @@ weft_status bench_sweep_size(struct bench_sweep *sweep, size_t bytes, struct err
     const struct bench_case *what = sweep->what;
     size_t blocks = bench_collective_blocks(what->collective, weft_comm_size(what->comm));
     size_t count = bench_collective_has_data(what->collective) ? bytes / weft_type_size(what->type) / blocks : 0;
-    struct bench_sweep_candidate *candidates = calloc(TUNER_PRICES, sizeof *candidates);
+    struct bench_sweep_candidate *candidates = calloc(ALGORITHM_PRICES, sizeof *candidates);
     size_t found = 0, chosen = 0;
     if (!candidates)
-        return error_memory(error, TUNER_PRICES * sizeof *candidates, "the sweep");
+        return error_memory(error, ALGORITHM_PRICES * sizeof *candidates, "the sweep");
     weft_status status = find_candidates(sweep, count, candidates, &found, &chosen, error);
     for (uint32_t round = 0; round < sweep->rounds && status == WEFT_OK; round++) {
         /* Each round begins with another one, so that none always follows the same. */

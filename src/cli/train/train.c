@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft train`: train a model on a dataset, on all ranks of the job. */
 #include "cli/platform/client/preemption.h"
+#include "cli/train/train_plan.h"
 #include "cli/train/training.h"
 
 #include "base/file/file.h"
@@ -16,6 +17,7 @@ static struct {
     struct train_config config;
     int64_t layers, heads, kv_heads, width, hidden, window, context, vocabulary;
     struct training_mesh mesh;
+    struct train_plan plan;
     const char *scaling, *rate_shape, *optimizer, *trace, *precision, *kernels, *recompute, *failure, *from;
     struct cli_list rates;
     double grace;
@@ -106,6 +108,10 @@ static const struct cli_option options[] = {
                "instruction set that all ranks compute with; same: refuse ranks whose processors differ",
                .default_text = "common, the highest that all can use", .advanced = true),
     TRAINING_MESH_OPTIONS(chosen.mesh),
+    CLI_TEXT("plan", 0, "FILE", &chosen.plan.path, NULL,
+             "train by a plan of weft plan --save: mesh, ZeRO, schedule, micro-batch and the like are the plan's"),
+    CLI_FLAG("force", 0, &chosen.plan.force,
+             "train by --plan although it is for another model, batch or number of ranks", .advanced = true),
     CLI_FLAG("parameter-server", 0, &chosen.config.parameter_server,
              "one rank of the data axis sums and updates for all: slower, to compare with", .advanced = true),
     CLI_BYTES("bucket", 0, "BYTES", &chosen.config.bucket_bytes, "1M", "bytes of gradients fused into one all-reduce",
@@ -253,6 +259,8 @@ static weft_status begin_from(weft_context *context, struct pretrained **pretrai
 static weft_status train_run(struct command_call *call, struct error *error)
 {
     weft_status status = train_resolve(error);
+    if (status == WEFT_OK)
+        status = train_plan_begin(&chosen.plan, call->arguments, &chosen.config, error);
     if (status == WEFT_OK && !chosen.from)
         status = resolve_shape(NULL, error);
     if (status != WEFT_OK)
@@ -278,6 +286,9 @@ static weft_status train_run(struct command_call *call, struct error *error)
     if (chosen.from)
         status = begin_from(context, &pretrained, &speaks, error);
     if (status == WEFT_OK)
+        status = train_plan_settle(&chosen.plan, context, &chosen.config, stderr, chosen.quiet ? NULL : call->output,
+                                   &speaks, error);
+    if (status == WEFT_OK)
         status = trainer_open(&chosen.config, context, weft_world(context), chosen.quiet ? NULL : call->output, stop,
                               &trainer, &speaks, error);
     pretrained_close(pretrained);
@@ -285,6 +296,7 @@ static weft_status train_run(struct command_call *call, struct error *error)
         status = trainer_run(trainer, &speaks, error);
     const int stopped_by = trainer ? trainer_stopped_by(trainer) : 0;
     trainer_close(trainer);
+    train_plan_free(&chosen.plan);
     status = training_leave(call, context, status, speaks, error);
     if (status == WEFT_OK && stopped_by)
         call->exit_code = preemption_exit_code(stopped_by);

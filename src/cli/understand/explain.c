@@ -47,21 +47,21 @@ static void print_link(FILE *output, const char *name, const struct link_paramet
 
 static int by_price(const void *first, const void *second)
 {
-    const struct tuner_price *a = first, *b = second;
+    const struct algorithm_price *a = first, *b = second;
     if (!a->refusal != !b->refusal)
         return a->refusal ? 1 : -1;
     return (a->seconds > b->seconds) - (a->seconds < b->seconds);
 }
 
 /* `measured` has the results of a sweep at this size, if there was one. */
-static void print_prices(FILE *output, const struct tuner_prices *prices, const struct sweep_record *measured,
+static void print_prices(FILE *output, const struct algorithm_prices *prices, const struct sweep_record *measured,
                          uint64_t block_bytes)
 {
-    struct tuner_prices sorted = *prices;
+    struct algorithm_prices sorted = *prices;
     const struct algorithm *choice = prices->prices[prices->chosen].algorithm;
     qsort(sorted.prices, sorted.count, sizeof *sorted.prices, by_price);
     for (size_t i = 0; i < sorted.count; i++) {
-        const struct tuner_price *price = &sorted.prices[i];
+        const struct algorithm_price *price = &sorted.prices[i];
         char time[32], found[32];
         double seconds = sweep_record_find(measured, block_bytes, price->algorithm->name);
         fprintf(output, "%c %-27s %12s %12s", price->algorithm == choice ? '*' : ' ', price->algorithm->name,
@@ -113,9 +113,9 @@ static weft_status explain(FILE *output, const struct simulated_cluster *cluster
                            const struct schedule_shape *shape, struct error *error)
 {
     static const char *const names[] = {"leaves", "pods"};
-    struct tuner_prices prices;
+    struct algorithm_prices prices;
     char bytes[32];
-    weft_status status = tuner_price(cluster, shape, (uint32_t)chosen.simulated, &prices, error);
+    weft_status status = simulate_prices(cluster, shape, (uint32_t)chosen.simulated, &prices, error);
     if (status != WEFT_OK)
         return status;
     fprintf(output, "%s, blocks of %s, ", collective_name(shape->collective),
@@ -209,7 +209,7 @@ const struct command command_explain = {
         "file.",
     .examples = "weft explain allreduce 4M\n"
                 "weft explain allreduce 64 --ranks 16 --nodes 4\n"
-                "weft explain allreduce 64M --cluster share/clusters/dgx-h100.json --ranks 64\n"
+                "weft explain allreduce 64M --cluster dgx-h100-8\n"
                 "weft run --hosts hosta:2,hostb:2 -- weft explain allgather 1M\n",
     .words = "COLLECTIVE [BYTES]",
     COMMAND_OPTIONS(options),

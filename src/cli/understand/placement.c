@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/understand/placement.h"
 
+#include "core/topology/cluster_name.h"
+
 #define RANKS_MOST 65536
 
 weft_status placement_open(struct placement *placement, const struct placement_options *options, struct error *error)
@@ -8,7 +10,7 @@ weft_status placement_open(struct placement *placement, const struct placement_o
     *placement = (struct placement){0};
     weft_status status = WEFT_OK;
     if (options->cluster)
-        status = cluster_file_load(options->cluster, &placement->file, error);
+        status = cluster_name_load(options->cluster, &placement->file, error);
     if (status != WEFT_OK)
         return status;
     uint64_t all = placement->file.level_count ? cluster_file_ranks(&placement->file) : 4;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Ranks on nodes, as commands that look at plans describe them: "--ranks 8 --nodes 2", or "--cluster FILE". */
+/** Ranks on nodes, as commands that look at plans describe them: "--ranks 8 --nodes 2", or "--cluster dgx-a100-16". */
 #ifndef WEFT_CLI_UNDERSTAND_PLACEMENT_H
 #define WEFT_CLI_UNDERSTAND_PLACEMENT_H
 
@@ -17,7 +17,8 @@ struct placement_options {
         CLI_INTEGER("nodes", 'N', "N", &(chosen).nodes, "0", 0, 65536,                                                 \
                     "number of nodes, with equally many ranks each",                                                   \
                     .default_text = "that of the cluster file, or 1"),                                                 \
-        CLI_TEXT("cluster", 'c', "FILE", &(chosen).cluster, NULL, "a cluster file, with its levels and links")
+        CLI_TEXT("cluster", 'c', "NAME", &(chosen).cluster, NULL,                                                      \
+                 "a cluster: a kind and a number of hosts (dgx-a100-16), or a file")
 
 /** Where the ranks lie. Zeroed, it is nowhere. */
 struct placement {

@@ -5,6 +5,6 @@
 
 #include "cli/frame/command.h"
 
-extern const struct command command_plan_show;
+extern const struct command command_plan_show, command_plan_compare;
 
 #endif

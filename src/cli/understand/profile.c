@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft profile`: where the time of a training step goes, by layer and by kernel. */
 #include "training/train/report/profile.h"
+#include "cli/measure/machine/profile_machine.h"
 #include "cli/train/training.h"
 #include "cli/understand/profile_print.h"
 #include "training/train/loop/trainer.h"
@@ -69,7 +70,7 @@ static weft_status profile_run(struct command_call *call, struct error *error)
 const struct command command_profile = {
     .name = "profile",
     .group = COMMAND_MEASURE,
-    .summary = "show where the time of a training step goes",
+    .summary = "show where the time of a training step goes; or measure this machine",
     .description =
         "Runs training steps on random tokens, as weft bench train does, and times each layer and each kernel. The "
         "median step is shown, so that its parts add up to its time. Timing does not change the results.\n\n"
@@ -80,5 +81,6 @@ const struct command command_profile = {
     .examples = "weft profile --model gpt2-124m --batch 4 --sequence 64\n"
                 "weft profile --model llama --precision bf16 --all\n",
     COMMAND_OPTIONS(options),
+    COMMAND_SUBCOMMANDS(&profile_machine),
     .run = profile_run,
 };

@@ -24,8 +24,8 @@ static const struct cli_option options[] = {
     CLI_INTEGER("ranks", 'n', "N", &load.ranks, "4", 1, 1024,
                 "number of ranks to prove it for, if the schedule works with any"),
     CLI_INTEGER("nodes", 'N', "N", &load.nodes, "1", 1, 1024, "nodes that the ranks lie on, in equal runs"),
-    CLI_TEXT("cluster", 'c', "FILE", &load.cluster, NULL,
-             "a cluster file: leaves that nodes lie under, and links instead of those that options describe"),
+    CLI_TEXT("cluster", 'c', "NAME", &load.cluster, NULL,
+             "a cluster (dgx-a100-16, or a file): leaves that nodes lie under, and links instead of those of options"),
     CLI_INTEGER("root", 0, "R", &load.root, "0", 0, 1023, "the root, if the schedule works with any"),
     CLI_FLAG("show", 's', &load.show, "print the schedules of all ranks, numbers worked out"),
     CLI_INTEGER("rank", 'r', "R", &load.rank, "-1", -1, 1023, "print the schedule of this rank",
@@ -59,7 +59,7 @@ static weft_status print_times(struct schedule *const *schedules, struct schedul
     struct simulated_cluster cluster = described_cluster(&shape, file);
     fprintf(output, "  %12s %16s %16s  %s\n", "block", "predicted us", "Weft's own us", "by");
     for (uint64_t bytes = load.least; bytes && bytes <= load.most; bytes = bytes > load.most / 4 ? 0 : bytes * 4) {
-        struct tuner_prices prices;
+        struct algorithm_prices prices;
         double seconds;
         char text[32];
         if (schedules[0]->most_block_bytes && bytes > schedules[0]->most_block_bytes)
@@ -67,10 +67,10 @@ static weft_status print_times(struct schedule *const *schedules, struct schedul
         shape.block_bytes = bytes;
         weft_status status = schedule_simulate(schedules, shape.ranks, &shape, &cluster, bytes, &seconds, error);
         if (status == WEFT_OK)
-            status = tuner_price(&cluster, &shape, TUNER_SIMULATED_RANKS, &prices, error);
+            status = simulate_prices(&cluster, &shape, SIMULATED_RANKS, &prices, error);
         if (status != WEFT_OK)
             return status;
-        const struct tuner_price *best = &prices.prices[prices.chosen];
+        const struct algorithm_price *best = &prices.prices[prices.chosen];
         fprintf(output, "  %12s %16.2f ", text_bytes(bytes, text, sizeof text), seconds * 1e6);
         if (best->seconds > 0)
             fprintf(output, "%16.2f  %s\n", best->seconds * 1e6, best->algorithm->name);

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "cli/frame/command.h"
 #include "cli/understand/topo_links.h"
+#include "core/topology/cluster_name.h"
 #include "core/topology/machine_json.h"
 #include "core/transport/fabric/providers.h"
 
@@ -25,7 +26,8 @@ static const struct cli_option options[] = {
              "show the machine of FILE, made by --json or by hwloc's lstopo (XML), instead of this one"),
     CLI_TEXT("synthetic", 0, "TEXT", &chosen.synthetic, NULL,
              "show a synthetic machine, in hwloc's notation: \"pack:2 [numa] l3:4 core:8 pu:2\""),
-    CLI_TEXT("cluster", 'c', "FILE", &chosen.cluster, NULL, "show the levels and links of a cluster file instead"),
+    CLI_TEXT("cluster", 'c', "NAME", &chosen.cluster, NULL,
+             "show the hosts, devices and links of a cluster instead: a kind and a number of hosts, or a file"),
 };
 
 /* The machine to show, and the providers if it is this one. */
@@ -288,7 +290,7 @@ static weft_status topo_print_json(FILE *output, const struct topo_view *view, s
 static weft_status topo_show_cluster(FILE *output, struct error *error)
 {
     struct cluster_file cluster;
-    weft_status status = cluster_file_load(chosen.cluster, &cluster, error);
+    weft_status status = cluster_name_load(chosen.cluster, &cluster, error);
     if (status != WEFT_OK)
         return status;
     topo_print_cluster(output, &cluster);
@@ -319,6 +321,6 @@ const struct command command_topo = {
     .summary = "show what this machine has: cores, caches, memory, limits, networks, accelerators, links",
     COMMAND_OPTIONS(options),
     .examples = "  weft topo\n  weft topo --json > machine.json\n  weft topo --file machine.json --short\n"
-                "  weft topo --cluster share/clusters/dgx-h100.json\n",
+                "  weft topo --cluster dgx-h100-64\n",
     .run = topo_run,
 };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/understand/topo_links.h"
 
+#include "base/quantity.h"
+#include "base/text.h"
 #include "cli/frame/moments.h"
 
 #include <dirent.h>
@@ -34,9 +36,47 @@ static void print_hosts(FILE *output, const struct cluster_file *cluster)
     fputc('\n', output);
 }
 
+/* "A100-80GB   80 GiB at 2.039 TB/s, f32 19.5 TFLOP/s, bf16 312 TFLOP/s" */
+static void print_device(FILE *output, const struct cluster_device *device)
+{
+    static const char *const names[CLUSTER_PRECISIONS] = {"f32", "bf16", "f16"};
+    char first[QUANTITY_TEXT_BYTES], second[QUANTITY_TEXT_BYTES];
+    fprintf(output, "  %-10s  %s: %s at %s", "device", device->kind,
+            text_bytes(device->memory_bytes, first, sizeof first),
+            quantity_text(device->memory_bandwidth, QUANTITY_BYTES_PER_SECOND, second));
+    for (size_t precision = 0; precision < CLUSTER_PRECISIONS; precision++)
+        if (device->flops[precision] > 0)
+            fprintf(output, ", %s %s", names[precision],
+                    quantity_text(device->flops[precision], QUANTITY_OPERATIONS_PER_SECOND, first));
+    fputc('\n', output);
+    if (device->product_share > 0)
+        fprintf(output, "  %-10s    large products reach %.0f %% of the peak, half of that at %s\n", "",
+                device->product_share * 100, quantity_text(device->product_half, QUANTITY_OPERATIONS, first));
+    if (device->source[0])
+        fprintf(output, "  %-10s    %s\n", "", device->source);
+}
+
+/* "hosts       16 of 8 A100-80GB, 8 interfaces, 200 GB/s together" */
+static void print_alike_hosts(FILE *output, const struct cluster_file *cluster, const struct cluster_group *group)
+{
+    const char *kind = cluster->device_count ? cluster->devices[group->device].kind : "ranks";
+    double bandwidth = group->bandwidth > 0       ? group->bandwidth
+                       : cluster->level_count > 1 ? cluster->levels[1].cost.bytes_per_second
+                                                  : 0;
+    char text[QUANTITY_TEXT_BYTES];
+    fprintf(output, "  %-10s  %u of %u %s", "hosts", group->hosts, group->ranks, kind);
+    if (group->interfaces)
+        fprintf(output, ", %u interface%s", group->interfaces, group->interfaces == 1 ? "" : "s");
+    if (bandwidth > 0)
+        fprintf(output, ", %s%s", quantity_text(bandwidth, QUANTITY_BYTES_PER_SECOND, text),
+                group->interfaces > 1 ? " together" : "");
+    fputc('\n', output);
+}
+
 void topo_print_cluster(FILE *output, const struct cluster_file *cluster)
 {
     static const char *const within[CLUSTER_LEVELS] = {"ranks", "nodes", "leaves", "pods"};
+    static const char *const single[CLUSTER_LEVELS] = {"rank", "node", "leaf", "pod"};
     char date[MOMENT_BYTES];
     fprintf(output, "%s", cluster->name[0] ? cluster->name : "Cluster");
     if (cluster->measured)
@@ -44,11 +84,17 @@ void topo_print_cluster(FILE *output, const struct cluster_file *cluster)
     fputc('\n', output);
     if (cluster->source[0])
         fprintf(output, "  %-10s  %s\n", "source", cluster->source);
+    for (uint32_t i = 0; i < cluster->device_count; i++)
+        print_device(output, &cluster->devices[i]);
+    for (uint32_t i = 0; i < cluster->group_count; i++)
+        print_alike_hosts(output, cluster, &cluster->groups[i]);
     for (uint32_t level = 0; level < cluster->level_count; level++) {
         const struct cluster_level *at = &cluster->levels[level];
         print_cost(output, at->name, &at->cost);
         if (at->size)
-            fprintf(output, " each of its %u %s\n", at->size, within[level]);
+            fprintf(output, " each of its %u%s %s\n", at->size,
+                    level == 0 && cluster->group_count > 1 ? " or fewer" : "",
+                    at->size == 1 ? single[level] : within[level]);
         else
             fprintf(output, " each of its %s\n", within[level]);
         if (at->source[0])

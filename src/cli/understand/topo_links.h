@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-/** Print levels, links, hosts, and the source of the numbers. */
+/** Print devices, hosts, levels of links, and the source of the numbers. */
 void topo_print_cluster(FILE *output, const struct cluster_file *cluster);
 
 /** Print measurements of this kind of machine, and of clusters that this host is part of. */

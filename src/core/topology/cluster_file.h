@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Cluster files: the links of a cluster, level by level, in one format for all uses. A file describes a machine
+ * Cluster files: the hosts, devices and links of a cluster, in one format for all uses. A file describes a machine
  * elsewhere (share/clusters/), overrides measurements (WEFT_TOPOLOGY), or stores the measurements of these hosts.
- * docs/cluster-files.md is the manual of the format.
+ * docs/cluster-files.md is the manual of the format: YAML; JSON of version 1 is read, too.
  *
  * Levels go from the inside out: a *node* joins ranks, a *leaf* joins nodes, a *pod* joins leaves, the *core* joins
  * pods. The outermost level joins everything, so a file may have fewer levels: two for a flat network, one for a single
@@ -13,14 +13,14 @@
 #define WEFT_CORE_TOPOLOGY_CLUSTER_FILE_H
 
 #include "base/error.h"
+#include "core/topology/cluster_device.h"
 #include "core/topology/links.h"
 
 #include <stdint.h>
+#include <stdio.h>
 
 #define CLUSTER_LEVELS     4
 #define CLUSTER_MAPS       (CLUSTER_LEVELS - 2) /**< leaves and pods */
-#define CLUSTER_NAME_BYTES 64
-#define CLUSTER_TEXT_BYTES 512
 #define CLUSTER_HOSTS_MOST 65536
 #define CLUSTER_UNITS_MOST 65536
 
@@ -47,13 +47,20 @@ struct cluster_file {
     double memory_bandwidth; /**< ... and beyond it */
     struct cluster_host *hosts;
     size_t host_room;
-    uint32_t host_count; /**< 0: any hosts, in order, filling leaf after leaf */
-    int64_t measured;    /**< seconds since 1970; 0: described, not measured */
+    uint32_t host_count;   /**< 0: any hosts, in order, filling leaf after leaf */
+    uint32_t device_count; /**< 0: only links are described */
+    struct cluster_device devices[CLUSTER_DEVICES_MOST];
+    uint32_t group_count; /**< 0: all hosts are alike; sizes are those of the levels, and the device is the first one */
+    struct cluster_group groups[CLUSTER_GROUPS_MOST];
+    double collective_launch; /**< seconds that every collective takes besides its messages: to start its kernel, say.
+                                 Not a part of what the simulator of collectives returns */
+    double overlap_slowdown;  /**< a rank computes (1 + this) times as long while its collectives progress */
+    int64_t measured;         /**< seconds since 1970; 0: described, not measured */
 };
 
 /**
- * Read a file; cluster_file_free() frees the memory that it points to. Errors: SYSTEM, DATA, with the key and value at
- * fault.
+ * Read a file; cluster_file_free() frees the memory that it points to. Errors: SYSTEM; DATA, with file, line, key and
+ * value.
  */
 weft_status cluster_file_load(const char *path, struct cluster_file *cluster, struct error *error);
 
@@ -61,8 +68,11 @@ weft_status cluster_file_load(const char *path, struct cluster_file *cluster, st
 weft_status cluster_file_parse(const char *text, size_t size, const char *where, struct cluster_file *cluster,
                                struct error *error);
 
-/** Write it to `path`, atomically, making its directory. */
+/** Write it to `path` as YAML, atomically, making its directory. */
 weft_status cluster_file_save(const struct cluster_file *cluster, const char *path, struct error *error);
+
+/** Write the same text to `out`. */
+void cluster_file_write(const struct cluster_file *cluster, FILE *out);
 
 void cluster_file_free(struct cluster_file *cluster);
 
@@ -80,10 +90,20 @@ uint32_t cluster_file_maps(const struct cluster_file *cluster);
 weft_status cluster_file_place(const struct cluster_file *cluster, const char *const *hosts, uint32_t nodes,
                                uint32_t *const units[CLUSTER_MAPS], struct error *error);
 
-/** Total ranks that the file describes; 0 when unspecified. */
+/** Total ranks, and hosts, that the file describes; 0 when unspecified. */
 uint64_t cluster_file_ranks(const struct cluster_file *cluster);
+uint32_t cluster_file_hosts(const struct cluster_file *cluster);
 
-/** The file in which measurements of the cluster with this hash are kept: ~/.cache/weft/clusters/HASH.json. */
+/** What host `host` (from 0, in the file's order) is like. Where the file has no groups, all hosts are one. */
+struct cluster_group cluster_file_group(const struct cluster_file *cluster, uint32_t host);
+
+/**
+ * Make it a cluster of `hosts` (at least 1) hosts like its own. Levels that would have a single unit are left out.
+ * Errors: ARGUMENT where the file names its hosts or has groups of different ones.
+ */
+weft_status cluster_file_resize(struct cluster_file *cluster, uint32_t hosts, struct error *error);
+
+/** The file in which measurements of the cluster with this hash are kept: ~/.cache/weft/clusters/HASH.yaml. */
 weft_status cluster_file_cache_path(uint64_t hash, char path[FILE_PATH_BYTES], struct error *error);
 
 #endif

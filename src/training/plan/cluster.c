@@ -44,10 +44,13 @@ weft_status cluster_describe_file(const struct cluster_file *file, const struct 
     if (!ranks || ranks > UINT32_MAX)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "the cluster file '%s' does not say how large it is: every level needs a 'size'", file->name);
-    *cluster = (struct cluster){.nodes = (uint32_t)(ranks / file->levels[0].size),
+    const struct cluster_device *device =
+        file->device_count ? &file->devices[cluster_file_group(file, 0).device] : NULL;
+    *cluster = (struct cluster){.nodes = cluster_file_hosts(file),
                                 .ranks_per_node = file->levels[0].size,
                                 .links = tuner_cluster_of(file),
-                                .node_memory = limits_touchable(&machine->limits),
+                                .node_memory = device ? device->memory_bytes * file->levels[0].size
+                                                      : limits_touchable(&machine->limits),
                                 .near_origin = "described",
                                 .far_origin = file->level_count > 1 ? "described" : "assumed",
                                 .file = file};
@@ -98,53 +101,23 @@ weft_status cluster_map_ranks(const struct cluster_file *file, uint32_t ranks, u
     *map = (struct cluster_map){0};
     if (!nodes && (!file || !file->levels[0].size))
         return error_set(error, WEFT_ERROR_ARGUMENT, "the number of nodes for the %u ranks is not given", ranks);
-    uint32_t each = nodes ? 0 : file->levels[0].size;
-    map->node_count = nodes ? nodes : (ranks + each - 1) / each;
-    if (map->node_count > ranks)
+    if (!nodes && file->group_count && ranks > cluster_file_ranks(file))
+        return error_set(error, WEFT_ERROR_ARGUMENT, "%u ranks are more than the %u of the cluster '%s'", ranks,
+                         (uint32_t)cluster_file_ranks(file), file->name);
+    if (nodes > ranks)
         return error_set(error, WEFT_ERROR_ARGUMENT, "--nodes is %u, but there are only %u ranks to place", nodes,
                          ranks);
     map->nodes = malloc(ranks * sizeof *map->nodes);
     if (!map->nodes)
         return error_memory(error, ranks * sizeof *map->nodes, "the nodes of ranks");
-    for (uint32_t rank = 0; rank < ranks; rank++)
-        map->nodes[rank] = each ? rank / each : (uint32_t)((uint64_t)rank * nodes / ranks);
+    for (uint32_t rank = 0; nodes && rank < ranks; rank++)
+        map->nodes[rank] = (uint32_t)((uint64_t)rank * nodes / ranks);
+    for (uint32_t rank = 0, node = 0; !nodes && rank < ranks; node++)
+        for (uint32_t left = cluster_file_group(file, node).ranks; left && rank < ranks; left--)
+            map->nodes[rank++] = node;
+    map->node_count = map->nodes[ranks - 1] + 1;
     weft_status status = map_units(file, map, error);
     if (status != WEFT_OK)
         cluster_map_free(map);
-    return status;
-}
-
-/* ---- prices ---- */
-
-weft_status cluster_price_allreduce(const struct cluster *cluster, uint32_t ranks, uint64_t bytes, double *seconds,
-                                    const char **algorithm, struct error *error)
-{
-    *seconds = 0;
-    *algorithm = "none";
-    if (ranks == 1)
-        return WEFT_OK;
-    struct cluster_map map;
-    weft_status status = cluster_map_ranks(
-        cluster->file, ranks, (ranks + cluster->ranks_per_node - 1) / cluster->ranks_per_node, &map, error);
-    if (status != WEFT_OK)
-        return status;
-    for (uint32_t r = 0; r < ranks; r++)
-        map.nodes[r] = r / cluster->ranks_per_node;
-    struct schedule_shape shape = {
-        .collective = COLLECTIVE_ALLREDUCE,
-        .ranks = ranks,
-        .nodes = map.nodes,
-        .above = {map.above[0], map.above[1]},
-        .reproducible = true, /* as training's communicator is */
-        .block_bytes = bytes,
-    };
-    struct tuner_prices prices;
-    status = tuner_price(&cluster->links, &shape, TUNER_SIMULATED_RANKS, &prices, error);
-    if (status == WEFT_OK) {
-        const struct tuner_price *chosen = &prices.prices[prices.chosen];
-        *algorithm = chosen->algorithm->name;
-        *seconds = chosen->seconds;
-    }
-    cluster_map_free(&map);
     return status;
 }

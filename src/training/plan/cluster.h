@@ -36,20 +36,15 @@ weft_status cluster_map_ranks(const struct cluster_file *file, uint32_t ranks, u
                               struct error *error);
 void cluster_map_free(struct cluster_map *map);
 
-/** The cluster that `file` describes (it is borrowed), each node with the memory of `machine`. Errors: ARGUMENT if the
- * file does not give the cluster's size. */
+/**
+ * The cluster that `file` describes (it is borrowed). A node has the memory of its devices or, if the file describes
+ * none, that of `machine`. Errors: ARGUMENT if the file does not give the cluster's size.
+ */
 weft_status cluster_describe_file(const struct cluster_file *file, const struct machine *machine,
                                   struct cluster *cluster, struct error *error);
 
 /** `nodes` nodes like `machine`, with the measured links of `links` and assumed values for the rest. */
 void cluster_describe(const struct machine *machine, const struct links *links, uint32_t nodes, uint32_t ranks_per_node,
                       struct cluster *cluster);
-
-/**
- * Seconds that an all-reduce of `bytes` takes on the first `ranks` ranks of `cluster` (filled node by node): the
- * fastest of the canonical algorithms, whose name goes to *algorithm (a static string). 0 and "none" for one rank.
- */
-weft_status cluster_price_allreduce(const struct cluster *cluster, uint32_t ranks, uint64_t bytes, double *seconds,
-                                    const char **algorithm, struct error *error);
 
 #endif

@@ -1,146 +1,409 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "training/plan/strategy.h"
 
-#include "training/parallel/sharding/canonical_runs.h"
-#include "training/train/loop/memory.h"
-
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-static const uint64_t bucket_sizes[] = {64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20};
+const char *const strategy_recomputes[] = {"nothing", "attention", "all", NULL};
 
-static uint32_t ranks_on_a_node(const struct strategy_problem *problem, const struct strategy *strategy)
+#define RECOMPUTES 3
+
+/* ---- the space ---- */
+
+static weft_status find_tensor_extents(struct strategy_space *space, struct error *error)
 {
-    const uint32_t most = problem->cluster->ranks_per_node;
-    return strategy->ranks < most ? strategy->ranks : most;
-}
-
-/* Of the node that has rank 0. */
-static weft_status strategy_memory_of(const struct strategy_problem *problem, struct strategy *strategy,
-                                      struct error *error)
-{
-    const struct train_config config = {.batch = problem->batch,
-                                        .micro_batch = strategy->micro_batch,
-                                        .sequence = problem->sequence,
-                                        .optimizer = {.kind = OPTIMIZER_ADAMW},
-                                        .gradients = WEFT_F32};
-    struct parallel_choice choice;
-    uint32_t *nodes = calloc(strategy->ranks, sizeof *nodes);
-    uint64_t *needs = calloc(strategy->nodes, sizeof *needs);
-    const struct memory_ranks ranks = {.count = strategy->ranks, .nodes = nodes};
-    weft_status status = nodes && needs
-                             ? parallel_choice_of(&config, problem->description, strategy->ranks, &choice, error)
-                             : error_memory(error, strategy->ranks * sizeof *nodes, "the memory of a strategy");
-    for (uint32_t r = 0; status == WEFT_OK && r < strategy->ranks; r++)
-        nodes[r] = r / problem->cluster->ranks_per_node;
-    if (status == WEFT_OK)
-        status = parallel_choice_place(&config, problem->description, nodes, &choice, error);
-    if (status == WEFT_OK)
-        status = memory_needs_of_nodes(&config, problem->description, &choice, &ranks, needs, error);
-    if (status == WEFT_OK)
-        strategy->node_bytes = needs[0];
-    free(needs);
-    free(nodes);
-    return status;
-}
-
-/* The slowdown of a rank when the ranks of its node take turns on its cores. */
-static double crowding(const struct strategy_problem *problem, const struct strategy *strategy)
-{
-    uint32_t on_a_node = ranks_on_a_node(problem, strategy);
-    uint32_t cores = problem->cluster->links.cores;
-    return on_a_node > cores ? (double)on_a_node / cores : 1.0;
-}
-
-static weft_status price(const struct strategy_problem *problem, struct strategy *strategy, struct error *error)
-{
-    uint64_t bytes = problem->description->elements * sizeof(float);
-    strategy->buckets = (uint32_t)((bytes + strategy->bucket_bytes - 1) / strategy->bucket_bytes);
-    double reduce, slower = crowding(problem, strategy);
-    uint64_t bucket = strategy->bucket_bytes < bytes ? strategy->bucket_bytes : bytes;
-    weft_status status =
-        cluster_price_allreduce(problem->cluster, strategy->ranks, bucket, &reduce, &strategy->algorithm, error);
-    if (status != WEFT_OK)
-        return status;
-    double one = problem->compute(problem->context, strategy->micro_batch) * slower, backward = one * 2 / 3;
-    double reduced = 0;
-    for (uint32_t i = 1; i <= strategy->buckets; i++) {
-        double ready = backward * i / strategy->buckets;
-        reduced = (reduced > ready ? reduced : ready) + reduce;
-    }
-    strategy->compute_seconds = one * strategy->share;
-    strategy->communication_seconds = strategy->ranks > 1 ? reduce * strategy->buckets : 0;
-    strategy->exposed_seconds = strategy->ranks > 1 && reduced > backward ? reduced - backward : 0;
-    strategy->step_seconds = strategy->compute_seconds + strategy->exposed_seconds + problem->update_seconds * slower;
-    status = strategy_memory_of(problem, strategy, error);
-    strategy->fits = strategy->node_bytes <= problem->cluster->node_memory;
-    return status;
-}
-
-static int strategy_compare(const void *first, const void *second)
-{
-    const struct strategy *a = first, *b = second;
-    if (a->fits != b->fits)
-        return a->fits ? -1 : 1;
-    if (a->step_seconds != b->step_seconds)
-        return a->step_seconds < b->step_seconds ? -1 : 1;
-    return (a->ranks > b->ranks) - (a->ranks < b->ranks);
-}
-
-/* All strategies on `ranks` ranks with micro-batches of `sequences`. */
-static weft_status add_strategies(const struct strategy_problem *problem, uint32_t ranks, uint32_t sequences,
-                                  struct strategy **list, size_t *count, size_t *room, struct error *error)
-{
-    const struct cluster *cluster = problem->cluster;
-    struct strategy strategy = {
-        .ranks = ranks,
-        .nodes = (ranks + cluster->ranks_per_node - 1) / cluster->ranks_per_node,
-        .micro_batch = sequences,
-        .share = micro_batch_run(problem->batch / sequences, 0, ranks).count,
-    };
-    if (problem->batch / sequences < ranks)
-        return WEFT_OK;
-    uint64_t bytes = problem->description->elements * sizeof(float);
-    for (size_t i = 0; i < ARRAY_SIZE(bucket_sizes); i++) {
-        /* One bucket that holds everything is enough, and with one rank there is nothing to bucket. */
-        if (i > 0 && (bucket_sizes[i - 1] >= bytes || ranks == 1))
-            break;
-        strategy.bucket_bytes = bucket_sizes[i];
-        weft_status status = price(problem, &strategy, error);
-        if (status == WEFT_OK)
-            status = ARRAY_RESERVE(*list, *room, *count + 1, "the strategies", error);
+    weft_status status = WEFT_OK;
+    for (uint32_t tensor = 1; tensor <= space->ranks_most && status == WEFT_OK; tensor++) {
+        struct model_description *divided;
+        status = model_description_copy(space->description, &divided, error);
         if (status != WEFT_OK)
             return status;
-        (*list)[(*count)++] = strategy;
+        space->tensor_divides[tensor] = tensor == 1 || model_divide(divided, tensor, 0, NULL) == WEFT_OK;
+        model_description_free(divided);
+        if (tensor >= space->description->shape.width) /* more ranks than elements of a row */
+            break;
     }
-    return WEFT_OK;
+    return status;
 }
 
-weft_status strategy_search(const struct strategy_problem *problem, struct strategy **strategies, size_t *count,
-                            struct error *error)
+weft_status strategy_space_open(struct strategy_space *space, struct error *error)
 {
-    struct strategy *list = NULL;
-    size_t length = 0, room = 0;
-    weft_status status = WEFT_OK;
-    uint32_t most = problem->cluster->nodes * problem->cluster->ranks_per_node;
-    for (uint32_t ranks = 1; ranks <= most && status == WEFT_OK; ranks++)
-        for (uint32_t sequences = 1; sequences <= problem->batch && status == WEFT_OK; sequences *= 2)
-            if (problem->batch % sequences == 0)
-                status = add_strategies(problem, ranks, sequences, &list, &length, &room, error);
-    if (status != WEFT_OK) {
-        free(list);
+    const struct model_options options = {.batch = 1, .sequence = space->sequence};
+    weft_status status = model_check_options(space->description, &options, error);
+    if (status != WEFT_OK)
         return status;
+    space->ranks_step = space->ranks_step ? space->ranks_step : 1;
+    space->tensor_divides = calloc((size_t)space->ranks_most + 1, sizeof *space->tensor_divides);
+    if (!space->tensor_divides)
+        return error_memory(error, space->ranks_most, "the strategies");
+    return find_tensor_extents(space, error);
+}
+
+void strategy_space_close(struct strategy_space *space)
+{
+    free(space->tensor_divides);
+    space->tensor_divides = NULL;
+}
+
+static weft_status append_strategy(struct strategy_list *list, const struct strategy *strategy, struct error *error)
+{
+    weft_status status = ARRAY_RESERVE(list->items, list->room, list->count + 1, "the strategies", error);
+    if (status == WEFT_OK)
+        list->items[list->count++] = *strategy;
+    return status;
+}
+
+/* ---- meshes ---- */
+
+/* Placements of the axes that have more than one rank; the others follow in the order of the enumeration. The tensor axis,
+ * which communicates most, comes first. */
+static const struct mesh_placement orders[] = {
+    {{MESH_TENSOR, MESH_DATA, MESH_PIPELINE}}, {{MESH_TENSOR, MESH_PIPELINE, MESH_DATA}},
+    {{MESH_DATA, MESH_TENSOR, MESH_PIPELINE}}, {{MESH_PIPELINE, MESH_TENSOR, MESH_DATA}},
+    {{MESH_DATA, MESH_PIPELINE, MESH_TENSOR}}, {{MESH_PIPELINE, MESH_DATA, MESH_TENSOR}},
+};
+
+/* Whether an earlier order puts the axes of more than one rank into the same sequence. */
+static bool order_is_new(const struct mesh *mesh, size_t number)
+{
+    for (size_t earlier = 0; earlier < number; earlier++) {
+        unsigned a = 0, b = 0;
+        bool same = true;
+        while (same && a < MESH_AXES && b < MESH_AXES) {
+            if (mesh->extent[orders[earlier].order[a]] == 1)
+                a++;
+            else if (mesh->extent[orders[number].order[b]] == 1)
+                b++;
+            else
+                same = orders[earlier].order[a++] == orders[number].order[b++];
+        }
+        if (same)
+            return false;
     }
-    qsort(list, length, sizeof *list, strategy_compare);
-    *strategies = list;
-    *count = length;
+    return true;
+}
+
+static bool placement_is_listed(const struct strategy_space *space, const struct mesh *mesh, size_t number)
+{
+    if (mesh_ranks(mesh) < space->hosts_from)
+        return number == 0;
+    return order_is_new(mesh, number);
+}
+
+static weft_status expand_ranks(const struct strategy_space *space, uint32_t ranks, struct strategy_list *list,
+                                struct error *error)
+{
+    weft_status status = WEFT_OK;
+    for (uint32_t tensor = 1; tensor <= ranks; tensor++) {
+        if (ranks % tensor || !space->tensor_divides[tensor])
+            continue;
+        for (uint32_t pipeline = 1; pipeline <= ranks / tensor && status == WEFT_OK; pipeline++) {
+            const struct strategy strategy = {.mesh = {{ranks / tensor / pipeline, pipeline, tensor}}};
+            if (ranks / tensor % pipeline == 0 && pipeline <= space->description->layer_count &&
+                strategy.mesh.extent[MESH_DATA] <= space->batch)
+                status = append_strategy(list, &strategy, error);
+        }
+    }
+    return status;
+}
+
+static weft_status expand_all(const struct strategy_space *space, struct strategy_list *list, struct error *error)
+{
+    weft_status status = WEFT_OK;
+    for (uint32_t ranks = space->ranks_least; ranks <= space->ranks_most && status == WEFT_OK; ranks++)
+        if (ranks % space->ranks_step == 0)
+            status = expand_ranks(space, ranks, list, error);
+    return status;
+}
+
+/* ---- passes ---- */
+
+/* A micro-batch may have at most this many tokens: model_open() refuses more. */
+#define TOKENS_MOST ((uint64_t)1 << 26)
+
+static bool micro_batch_is_possible(const struct strategy_space *space, const struct mesh *mesh, uint32_t micro_batch)
+{
+    return space->batch % micro_batch == 0 && space->batch / micro_batch >= mesh->extent[MESH_DATA] &&
+           (uint64_t)micro_batch * space->sequence <= TOKENS_MOST;
+}
+
+static bool rows_divide(const struct strategy_space *space, const struct mesh *mesh, uint32_t micro_batch)
+{
+    const uint32_t tensor = mesh->extent[MESH_TENSOR];
+    return tensor > 1 && (uint64_t)micro_batch * space->sequence % tensor == 0;
+}
+
+static weft_status expand_mesh(const struct strategy_space *space, const struct strategy *partial,
+                               struct strategy_list *list, struct error *error)
+{
+    struct strategy strategy = *partial;
+    weft_status status = WEFT_OK;
+    for (uint32_t micro_batch = 1; micro_batch <= space->batch; micro_batch++) {
+        if (!micro_batch_is_possible(space, &partial->mesh, micro_batch))
+            continue;
+        strategy.micro_batch = micro_batch;
+        const int divides = rows_divide(space, &partial->mesh, micro_batch);
+        for (uint32_t precision = 0; precision < space->precision_count; precision++)
+            for (int recompute = 0; recompute < RECOMPUTES; recompute++)
+                for (int parallel = 0; parallel <= divides && status == WEFT_OK; parallel++) {
+                    strategy.precision = space->precisions[precision];
+                    strategy.recompute = (enum model_recompute)recompute;
+                    strategy.sequence_parallel = parallel;
+                    status = append_strategy(list, &strategy, error);
+                }
+    }
+    return status;
+}
+
+/* ---- schedules ---- */
+
+/* Whether `schedule` can run with so many stages on each rank of the pipeline. */
+static bool schedule_is_possible(const struct strategy_space *space, const struct strategy *partial,
+                                 enum step_pipeline schedule, uint32_t stages)
+{
+    const uint32_t pipeline = partial->mesh.extent[MESH_PIPELINE];
+    if (pipeline == 1)
+        return schedule == STEP_1F1B && stages == 1;
+    if (schedule != STEP_INTERLEAVED)
+        return stages == 1; /* one stage, interleaved, is 1F1B */
+    return stages > 1 && (size_t)stages * pipeline <= space->description->layer_count &&
+           strategy_rounds(space, partial) % pipeline == 0;
+}
+
+static uint32_t zero_most(const struct strategy *partial)
+{
+    return partial->mesh.extent[MESH_DATA] > 1 ? 3 : 0;
+}
+
+static weft_status expand_passes(const struct strategy_space *space, const struct strategy *partial,
+                                 struct strategy_list *list, struct error *error)
+{
+    struct strategy strategy = *partial;
+    weft_status status = WEFT_OK;
+    for (int schedule = STEP_GPIPE; schedule < STEP_EVALUATION; schedule++)
+        for (uint32_t stages = 1; stages <= STRATEGY_STAGES_MOST; stages++) {
+            if (!schedule_is_possible(space, partial, (enum step_pipeline)schedule, stages))
+                continue;
+            strategy.schedule = (enum step_pipeline)schedule;
+            strategy.stages = stages;
+            for (strategy.zero = 0; strategy.zero <= zero_most(partial) && status == WEFT_OK; strategy.zero++)
+                status = append_strategy(list, &strategy, error);
+        }
+    return status;
+}
+
+/* ---- whole strategies ---- */
+
+/* Buckets beyond the first that holds all gradients of a rank are the same. */
+static uint32_t buckets_of(const struct strategy_space *space, const struct strategy *partial)
+{
+    const struct mesh *mesh = &partial->mesh;
+    const uint64_t bytes = space->description->elements * sizeof(float) / mesh->extent[MESH_TENSOR];
+    uint32_t count = 1;
+    if (mesh->extent[MESH_DATA] == 1 || partial->zero > 1)
+        return 1;
+    while (count < space->bucket_count && space->buckets[count - 1] < bytes)
+        count++;
+    return count;
+}
+
+static weft_status expand_schedule(const struct strategy_space *space, const struct strategy *partial,
+                                   struct strategy_list *list, struct error *error)
+{
+    struct strategy strategy = *partial;
+    weft_status status = WEFT_OK;
+    for (size_t order = 0; order < ARRAY_SIZE(orders); order++) {
+        if (!placement_is_listed(space, &partial->mesh, order))
+            continue;
+        strategy.placement = orders[order];
+        for (uint32_t bucket = 0; bucket < buckets_of(space, partial) && status == WEFT_OK; bucket++) {
+            strategy.bucket_bytes = space->buckets[bucket];
+            status = append_strategy(list, &strategy, error);
+        }
+    }
+    return status;
+}
+
+weft_status strategy_expand(const struct strategy_space *space, const struct strategy *partial,
+                            enum strategy_depth depth, struct strategy_list *list, struct error *error)
+{
+    switch (depth) {
+    case STRATEGY_ALL:
+        return expand_all(space, list, error);
+    case STRATEGY_MESH:
+        return expand_mesh(space, partial, list, error);
+    case STRATEGY_PASSES:
+        return expand_passes(space, partial, list, error);
+    case STRATEGY_SCHEDULE:
+        return expand_schedule(space, partial, list, error);
+    case STRATEGY_WHOLE:
+        break;
+    }
     return WEFT_OK;
 }
 
-double strategy_speedup(const struct strategy *strategies, size_t count, const struct strategy *strategy)
+/* ---- counting ---- */
+
+static uint64_t count_schedule(const struct strategy_space *space, const struct strategy *partial)
 {
-    double alone = 0;
-    for (size_t i = 0; i < count; i++)
-        if (strategies[i].ranks == 1 && (alone == 0 || strategies[i].step_seconds < alone))
-            alone = strategies[i].step_seconds;
-    return alone / strategy->step_seconds;
+    uint64_t placements = 0;
+    for (size_t order = 0; order < ARRAY_SIZE(orders); order++)
+        placements += placement_is_listed(space, &partial->mesh, order);
+    return placements * buckets_of(space, partial);
+}
+
+static uint64_t count_passes(const struct strategy_space *space, const struct strategy *partial)
+{
+    struct strategy strategy = *partial;
+    uint64_t schedules = 0, rest = 0;
+    for (int schedule = STEP_GPIPE; schedule < STEP_EVALUATION; schedule++)
+        for (uint32_t stages = 1; stages <= STRATEGY_STAGES_MOST; stages++)
+            schedules += schedule_is_possible(space, partial, (enum step_pipeline)schedule, stages);
+    for (strategy.zero = 0; strategy.zero <= zero_most(partial); strategy.zero++)
+        rest += count_schedule(space, &strategy);
+    return schedules * rest;
+}
+
+static uint64_t count_mesh(const struct strategy_space *space, const struct strategy *partial)
+{
+    struct strategy strategy = *partial;
+    uint64_t count = 0;
+    for (strategy.micro_batch = 1; strategy.micro_batch <= space->batch; strategy.micro_batch++)
+        if (micro_batch_is_possible(space, &partial->mesh, strategy.micro_batch))
+            count += count_passes(space, &strategy) * space->precision_count * RECOMPUTES *
+                     (rows_divide(space, &partial->mesh, strategy.micro_batch) ? 2 : 1);
+    return count;
+}
+
+uint64_t strategy_count(const struct strategy_space *space, const struct strategy *partial, enum strategy_depth depth)
+{
+    struct strategy_list meshes = {0};
+    uint64_t count = 0;
+    switch (depth) {
+    case STRATEGY_ALL:
+        if (expand_all(space, &meshes, NULL) == WEFT_OK)
+            for (size_t i = 0; i < meshes.count; i++)
+                count += count_mesh(space, &meshes.items[i]);
+        free(meshes.items);
+        return count;
+    case STRATEGY_MESH:
+        return count_mesh(space, partial);
+    case STRATEGY_PASSES:
+        return count_passes(space, partial);
+    case STRATEGY_SCHEDULE:
+        return count_schedule(space, partial);
+    case STRATEGY_WHOLE:
+        break;
+    }
+    return 1;
+}
+
+/* ---- order and text ---- */
+
+int strategy_compare(const struct strategy *a, const struct strategy *b)
+{
+    const int64_t differences[] = {
+        (int64_t)mesh_ranks(&a->mesh) - mesh_ranks(&b->mesh),
+        (int64_t)a->mesh.extent[MESH_PIPELINE] - b->mesh.extent[MESH_PIPELINE],
+        (int64_t)a->mesh.extent[MESH_TENSOR] - b->mesh.extent[MESH_TENSOR],
+        (int64_t)a->recompute - (int64_t)b->recompute,
+        (int64_t)(a->precision != WEFT_F32) - (b->precision != WEFT_F32),
+        (int64_t)a->zero - b->zero,
+        (int64_t)b->micro_batch - a->micro_batch,
+        (int64_t)a->sequence_parallel - b->sequence_parallel,
+        (int64_t)(a->schedule != STEP_1F1B) - (b->schedule != STEP_1F1B),
+        (int64_t)a->schedule - (int64_t)b->schedule,
+        (int64_t)a->stages - b->stages,
+        (int64_t)a->precision - (int64_t)b->precision,
+        (int64_t)a->bucket_bytes - (int64_t)b->bucket_bytes,
+        (int64_t)a->placement.order[0] - (int64_t)b->placement.order[0],
+        (int64_t)a->placement.order[1] - (int64_t)b->placement.order[1],
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(differences); i++)
+        if (differences[i])
+            return differences[i] < 0 ? -1 : 1;
+    return 0;
+}
+
+static int describe_pipeline(const struct strategy *strategy, char *text, size_t size)
+{
+    if (strategy->mesh.extent[MESH_PIPELINE] == 1)
+        return 0;
+    if (strategy->stages == 1)
+        return snprintf(text, size, "; %s", step_pipeline_name(strategy->schedule));
+    return snprintf(text, size, "; %s, %u stages a rank", step_pipeline_name(strategy->schedule), strategy->stages);
+}
+
+const char *strategy_describe(const struct strategy *strategy, char text[STRATEGY_TEXT_BYTES])
+{
+    char mesh[MESH_TEXT_BYTES];
+    int used = snprintf(text, STRATEGY_TEXT_BYTES, "%s", mesh_print(&strategy->mesh, mesh));
+    if (strategy->zero)
+        used += snprintf(text + used, STRATEGY_TEXT_BYTES - (size_t)used, "; ZeRO-%u", strategy->zero);
+    used += describe_pipeline(strategy, text + used, STRATEGY_TEXT_BYTES - (size_t)used);
+    used += snprintf(text + used, STRATEGY_TEXT_BYTES - (size_t)used, "; micro-batches of %u%s", strategy->micro_batch,
+                     strategy->sequence_parallel ? "; sequence parallel" : "");
+    if (strategy->recompute)
+        used += snprintf(text + used, STRATEGY_TEXT_BYTES - (size_t)used, "; recompute %s",
+                         strategy_recomputes[strategy->recompute]);
+    snprintf(text + used, STRATEGY_TEXT_BYTES - (size_t)used, "; %s", weft_type_name(strategy->precision));
+    return text;
+}
+
+static bool placement_is_a_choice(const struct mesh *mesh)
+{
+    unsigned axes = 0;
+    for (unsigned axis = 0; axis < MESH_AXES; axis++)
+        axes += mesh->extent[axis] > 1;
+    return axes > 1;
+}
+
+const char *strategy_options(const struct strategy *strategy, char text[STRATEGY_TEXT_BYTES])
+{
+    char mesh[MESH_TEXT_BYTES], placement[MESH_TEXT_BYTES];
+    const struct mesh *axes = &strategy->mesh;
+    int used = snprintf(text, STRATEGY_TEXT_BYTES, "--mesh %s --micro-batch %u", mesh_print(axes, mesh),
+                        strategy->micro_batch);
+    if (strategy->zero)
+        used += snprintf(text + used, STRATEGY_TEXT_BYTES - (size_t)used, " --zero %u", strategy->zero);
+    if (axes->extent[MESH_PIPELINE] > 1)
+        used += snprintf(text + used, STRATEGY_TEXT_BYTES - (size_t)used, " --pipeline-schedule %s",
+                         step_pipeline_name(strategy->schedule));
+    if (strategy->stages > 1)
+        used += snprintf(text + used, STRATEGY_TEXT_BYTES - (size_t)used, " --stages-per-rank %u", strategy->stages);
+    if (placement_is_a_choice(axes))
+        used += snprintf(text + used, STRATEGY_TEXT_BYTES - (size_t)used, " --placement %s",
+                         mesh_placement_print(&strategy->placement, placement));
+    if (strategy->sequence_parallel)
+        used += snprintf(text + used, STRATEGY_TEXT_BYTES - (size_t)used, " --sequence-parallel");
+    if (strategy->recompute)
+        used += snprintf(text + used, STRATEGY_TEXT_BYTES - (size_t)used, " --recompute %s",
+                         strategy_recomputes[strategy->recompute]);
+    if (axes->extent[MESH_DATA] > 1 && strategy->zero < 2)
+        used += snprintf(text + used, STRATEGY_TEXT_BYTES - (size_t)used, " --bucket %" PRIu64 "K",
+                         strategy->bucket_bytes >> 10);
+    if (strategy->precision != WEFT_F32)
+        snprintf(text + used, STRATEGY_TEXT_BYTES - (size_t)used, " --precision %s",
+                 weft_type_name(strategy->precision));
+    return text;
+}
+
+/* ---- as a run ---- */
+
+void strategy_configure(const struct strategy *strategy, struct strategy_words *words, struct train_config *config)
+{
+    config->mesh = mesh_print(&strategy->mesh, words->mesh);
+    config->placement = mesh_placement_print(&strategy->placement, words->placement);
+    config->micro_batch = strategy->micro_batch;
+    config->recompute = strategy->recompute;
+    config->activations = strategy->precision;
+    config->sequence_parallel = strategy->sequence_parallel;
+    config->zero = strategy->zero;
+    config->schedule = strategy->schedule;
+    config->stages = strategy->stages;
+    config->bucket_bytes = strategy->bucket_bytes;
+    config->parameter_server = false;
+    config->first_unit = NULL;
 }

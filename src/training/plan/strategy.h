@@ -1,58 +1,114 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Strategies: ways to spread a training step over a cluster, priced, best first.
+ * Strategies: the ways to train a model on a number of ranks that `weft train` can execute, and no others.
  *
- * Today a strategy is data parallelism over some of the ranks, with a size of micro-batch and a size of gradient
- * bucket. Its time is predicted from the actual operations: the micro-batches of a rank, the buckets in the order in which
- * the backward pass makes them ready, and for each bucket the simulated time of its all-reduce's plan:
+ * A strategy is chosen in steps, each of which divides a set of strategies. So the set of all of them is a tree, which
+ * a search walks without listing it:
  *
- *     a rank's compute     = micro-batches x time of one (measured), slower where ranks outnumber cores
- *     bucket i is ready    at the i-th share of the last backward pass (two thirds of a micro-batch's time)
- *     bucket i is reduced  after it is ready and bucket i - 1 is reduced, in its all-reduce's time
- *     a step               = compute, the part of the last bucket that outlasts it, and the optimizer
+ *     STRATEGY_ALL       nothing is chosen
+ *     STRATEGY_MESH      the ranks on each axis
+ *     STRATEGY_PASSES    micro-batch, recomputation, precision, sequence parallelism: what a pass of a layer costs
+ *     STRATEGY_SCHEDULE  ZeRO stage, pipeline schedule, stages: the operations of a step
+ *     STRATEGY_WHOLE     placement and bucket size
+ *
+ * Strategies that are the same run are listed once: a pipeline of one rank has no schedule, a data axis of one rank no
+ * ZeRO stage, and buckets matter only where an all-reduce follows the last micro-batch (ZeRO-0 and 1).
+ *
+ * Pure functions of a space, which may be used by several threads.
  */
 #ifndef WEFT_TRAINING_PLAN_STRATEGY_H
 #define WEFT_TRAINING_PLAN_STRATEGY_H
 
 #include "training/model/model.h"
-#include "training/plan/cluster.h"
+#include "training/parallel/mesh/mesh.h"
+#include "training/parallel/step/step.h"
+#include "training/train/state/config.h"
 
-/** The model and the cluster to plan for. */
-struct strategy_problem {
-    const struct model_description *description;
-    uint32_t batch;    /**< sequences in a global batch */
-    uint32_t sequence; /**< tokens in a sequence */
-    const struct cluster *cluster;
-    /** Seconds of forward and backward of one micro-batch of `sequences` sequences on a rank that has a core to itself.
-     */
-    double (*compute)(void *context, uint32_t sequences);
-    void *context;
-    double update_seconds; /**< of clipping and the optimizer */
-};
+enum strategy_depth { STRATEGY_ALL, STRATEGY_MESH, STRATEGY_PASSES, STRATEGY_SCHEDULE, STRATEGY_WHOLE };
 
 struct strategy {
-    uint32_t ranks, nodes;
+    struct mesh mesh;
+    struct mesh_placement placement;
     uint32_t micro_batch; /**< sequences */
-    uint32_t share;       /**< micro-batches of a rank; some ranks may have one fewer */
+    enum model_recompute recompute;
+    weft_type precision; /**< of products and activations */
+    bool sequence_parallel;
+    uint32_t zero;
+    enum step_pipeline schedule;
+    uint32_t stages; /**< on each pipeline rank */
     uint64_t bucket_bytes;
-    uint32_t buckets;
-    const char *algorithm; /**< of a bucket's all-reduce */
-    double compute_seconds;
-    double communication_seconds; /**< of all buckets, hidden or not */
-    double exposed_seconds;       /**< that compute does not hide */
-    double step_seconds;
-    uint64_t node_bytes; /**< memory that the ranks of one node take */
-    bool fits;           /**< in the node's memory */
 };
 
-/**
- * Predict every strategy's step time. *strategies (the caller frees it) is sorted: those that fit into memory first,
- * then by step time, then by number of ranks. Errors: ARGUMENT if there is no strategy at all.
- */
-weft_status strategy_search(const struct strategy_problem *problem, struct strategy **strategies, size_t *count,
-                            struct error *error);
+#define STRATEGY_PRECISIONS   3
+#define STRATEGY_BUCKETS_MOST 8
+#define STRATEGY_STAGES_MOST  64 /**< on a pipeline rank, as --stages-per-rank has it */
 
-/** Speed-up of `strategy` over the best one on a single rank, among `count`. */
-double strategy_speedup(const struct strategy *strategies, size_t count, const struct strategy *strategy);
+/** What a strategy may choose from. strategy_space_open() fills in the rest. */
+struct strategy_space {
+    const struct model_description *description; /**< the whole network; borrowed */
+    uint32_t batch;                              /**< sequences in a global batch */
+    uint32_t sequence;                           /**< tokens in a sequence */
+    uint32_t ranks_least, ranks_most;            /**< numbers of ranks */
+    uint32_t ranks_step;                         /**< ... of which multiples of this; 0: 1 */
+    uint32_t hosts_from; /**< ranks from which on there is more than one host, so that placement matters */
+    weft_type precisions[STRATEGY_PRECISIONS];
+    uint32_t precision_count;
+    uint64_t buckets[STRATEGY_BUCKETS_MOST]; /**< ascending */
+    uint32_t bucket_count;
+    bool *tensor_divides; /**< [ranks_most + 1]: the layers can be divided over that many ranks */
+};
+
+/** Errors: ARGUMENT if batch or sequence do not fit the model; MEMORY. strategy_space_close() frees what was added. */
+weft_status strategy_space_open(struct strategy_space *space, struct error *error);
+void strategy_space_close(struct strategy_space *space);
+
+struct strategy_list {
+    struct strategy *items;
+    size_t count, room;
+};
+
+/** Append the strategies at the next depth that complete `partial`, which is at `depth`; of STRATEGY_ALL, `partial` is
+ * ignored. Errors: MEMORY. */
+weft_status strategy_expand(const struct strategy_space *space, const struct strategy *partial,
+                            enum strategy_depth depth, struct strategy_list *list, struct error *error);
+
+/** How many whole strategies complete `partial`. */
+uint64_t strategy_count(const struct strategy_space *space, const struct strategy *partial, enum strategy_depth depth);
+
+/** Micro-batches of a global batch, and of the data rank that has the most. */
+static inline uint32_t strategy_micro_batches(const struct strategy_space *space, const struct strategy *strategy)
+{
+    return space->batch / strategy->micro_batch;
+}
+
+static inline uint32_t strategy_rounds(const struct strategy_space *space, const struct strategy *strategy)
+{
+    const uint32_t data = strategy->mesh.extent[MESH_DATA];
+    return (strategy_micro_batches(space, strategy) + data - 1) / data;
+}
+
+/** The order of strategies that are equally good: fewer ranks first, then a shorter pipeline, fewer tensor ranks, less
+ * recomputation, f32 before others, a lower ZeRO stage, larger micro-batches, and the order of strategy_expand(). */
+int strategy_compare(const struct strategy *a, const struct strategy *b);
+
+#define STRATEGY_TEXT_BYTES 256
+
+/** "data=8,pipeline=4,tensor=2; ZeRO-1; interleaved, 2 stages a rank; micro-batches of 4; bf16"; returns `text`. */
+const char *strategy_describe(const struct strategy *strategy, char text[STRATEGY_TEXT_BYTES]);
+
+/** The options of weft train that choose it, without --placement where there is one order only; returns `text`. */
+const char *strategy_options(const struct strategy *strategy, char text[STRATEGY_TEXT_BYTES]);
+
+/** Text that a configuration points to. */
+struct strategy_words {
+    char mesh[MESH_TEXT_BYTES], placement[MESH_TEXT_BYTES];
+};
+
+/** Have `config` train by `strategy`: all that a strategy chooses is set, nothing else. `words` is filled in and must live as
+ * long as the configuration. */
+void strategy_configure(const struct strategy *strategy, struct strategy_words *words, struct train_config *config);
+
+/** "nothing", "attention", "all", in the order of enum model_recompute. */
+extern const char *const strategy_recomputes[];
 
 #endif

@@ -7,8 +7,10 @@
 
 struct profiled {
     struct device device;
-    struct device *inner;
-    struct error failure; /* the first since finish() */
+    struct device *inner;            /* NULL: kernels are counted only */
+    struct profiled_watcher watcher; /* then */
+    uintptr_t next;                  /* then: where allocated memory begins */
+    struct error failure;            /* the first since finish() */
     struct profiled_count counts[PROFILED_KERNELS];
 };
 
@@ -39,15 +41,18 @@ struct profiled_call {
 static struct profiled_call profiled_begin(struct device *device, enum profiled_kernel kernel)
 {
     struct profiled *profiled = profiled_of(device);
-    return (struct profiled_call){profiled, profiled->inner, &profiled->counts[kernel], clock_now()};
+    return (struct profiled_call){profiled, profiled->inner, &profiled->counts[kernel],
+                                  profiled->inner ? clock_now() : 0};
 }
 
 /* Keep the first failure until finish(), as every device does; the inner device has cleared it. */
 static void profiled_end(const struct profiled_call *call, double flops, double bytes)
 {
-    call->inner->finish(call->inner, &call->profiled->failure);
     call->count->calls++;
-    call->count->seconds += (double)(clock_now() - call->begin) * 1e-9;
+    if (call->inner) {
+        call->inner->finish(call->inner, &call->profiled->failure);
+        call->count->seconds += (double)(clock_now() - call->begin) * 1e-9;
+    }
     call->count->flops += flops;
     call->count->bytes += bytes;
 }
@@ -107,7 +112,8 @@ static void profiled_release(struct device *device, void *memory)
     static void profiled_##member(struct device *device, UNPACKED parameters)                                          \
     {                                                                                                                  \
         const struct profiled_call call = profiled_begin(device, PROFILED_##constant);                                 \
-        call.inner->member(call.inner, UNPACKED arguments);                                                            \
+        if (call.inner)                                                                                                \
+            call.inner->member(call.inner, UNPACKED arguments);                                                        \
         profiled_end(&call, flops, bytes);                                                                             \
     }
 #define PROFILE_MOVE(constant, member, parameters, arguments, bytes)                                                   \
@@ -118,11 +124,15 @@ static void profiled_release(struct device *device, void *memory)
 static void profiled_matmul(struct device *device, const struct matmul *arguments)
 {
     const struct profiled_call call = profiled_begin(device, PROFILED_MATMUL);
-    call.inner->matmul(call.inner, arguments);
+    const struct profiled_watcher *watcher = &call.profiled->watcher;
     const size_t rows = arguments->rows, columns = arguments->columns, inner = arguments->inner;
-    const double out = arguments->wide ? elements(device, rows * columns) : activations(device, rows * columns);
-    profiled_end(&call, 2.0 * (double)rows * (double)columns * (double)inner,
-                 activations(device, rows * inner + inner * columns) + (arguments->accumulate ? 2 : 1) * out);
+    const double out = arguments->wide ? elements(device, rows * columns) : activations(device, rows * columns),
+                 bytes = activations(device, rows * inner + inner * columns) + (arguments->accumulate ? 2 : 1) * out;
+    if (call.inner)
+        call.inner->matmul(call.inner, arguments);
+    else if (watcher->product)
+        watcher->product(watcher->context, arguments, bytes);
+    profiled_end(&call, 2.0 * (double)rows * (double)columns * (double)inner, bytes);
 }
 
 /* Pairs of a query and a key that it sees, times the width of a head. */
@@ -140,17 +150,37 @@ static size_t attention_elements(const struct attention *shape)
     return rows * (attention_row(shape) + shape->heads * shape->head_width);
 }
 
+static void profiled_watch_attention(struct device *device, const struct attention *shape, bool backward, double bytes)
+{
+    const struct profiled *profiled = profiled_of(device);
+    if (!profiled->inner && profiled->watcher.attention)
+        profiled->watcher.attention(profiled->watcher.context, shape, backward, bytes);
+}
+
 /* Two products: scores and their sums of values. */
-PROFILE(ATTENTION_FORWARD, attention_forward,
-        (const struct attention *shape, const void *qkv, void *out, void *logsums), (shape, qkv, out, logsums),
-        4 * attention_pairs(shape), activations(device, attention_elements(shape)))
+static void profiled_attention_forward(struct device *device, const struct attention *shape, const void *qkv, void *out,
+                                       void *logsums)
+{
+    const struct profiled_call call = profiled_begin(device, PROFILED_ATTENTION_FORWARD);
+    const double bytes = activations(device, attention_elements(shape));
+    if (call.inner)
+        call.inner->attention_forward(call.inner, shape, qkv, out, logsums);
+    profiled_watch_attention(device, shape, false, bytes);
+    profiled_end(&call, 4 * attention_pairs(shape), bytes);
+}
 
 /* Five: scores again, and the gradients of values, scores, queries and keys. */
-PROFILE(ATTENTION_BACKWARD, attention_backward,
-        (const struct attention *shape, const void *qkv, const void *out, const void *logsums, const void *gradient_out,
-         void *gradient_qkv),
-        (shape, qkv, out, logsums, gradient_out, gradient_qkv), 10 * attention_pairs(shape),
-        2 * activations(device, attention_elements(shape)))
+static void profiled_attention_backward(struct device *device, const struct attention *shape, const void *qkv,
+                                        const void *out, const void *logsums, const void *gradient_out,
+                                        void *gradient_qkv)
+{
+    const struct profiled_call call = profiled_begin(device, PROFILED_ATTENTION_BACKWARD);
+    const double bytes = 2 * activations(device, attention_elements(shape));
+    if (call.inner)
+        call.inner->attention_backward(call.inner, shape, qkv, out, logsums, gradient_out, gradient_qkv);
+    profiled_watch_attention(device, shape, true, bytes);
+    profiled_end(&call, 10 * attention_pairs(shape), bytes);
+}
 
 /* ---- kernels that are limited by memory ---- */
 
@@ -251,18 +281,21 @@ PROFILE_MOVE(DIVIDED_CROSS_ENTROPY, divided_cross_entropy,
 
 /* ---- opening ---- */
 
-weft_status profiled_wrap(struct device **device, struct error *error)
+/* The table of a device around `inner`. */
+static struct profiled *profiled_make(const char *name, weft_type type, weft_type activations, struct device *inner,
+                                      struct error *error)
 {
-    struct device *inner = *device;
     struct profiled *profiled = calloc(1, sizeof *profiled);
-    if (!profiled)
-        return error_memory(error, sizeof *profiled, "a measuring device");
+    if (!profiled) {
+        error_memory(error, sizeof *profiled, "a measuring device");
+        return NULL;
+    }
     profiled->inner = inner;
-    profiled->device = (struct device){.name = inner->name,
-                                       .type = inner->type,
-                                       .activations = inner->activations,
-                                       .threads = inner->threads,
-                                       .kernels = inner->kernels,
+    profiled->device = (struct device){.name = name,
+                                       .type = type,
+                                       .activations = activations,
+                                       .threads = inner ? inner->threads : 1,
+                                       .kernels = inner ? inner->kernels : "",
                                        .peak = profiled_peak,
                                        .close = profiled_close,
                                        .finish = profiled_finish,
@@ -272,6 +305,68 @@ weft_status profiled_wrap(struct device **device, struct error *error)
                                        PROFILED_LIST(PROFILED_MEMBER)
 #undef PROFILED_MEMBER
     };
+    return profiled;
+}
+
+weft_status profiled_wrap(struct device **device, struct error *error)
+{
+    struct device *inner = *device;
+    struct profiled *profiled = profiled_make(inner->name, inner->type, inner->activations, inner, error);
+    if (!profiled)
+        return WEFT_ERROR_MEMORY;
+    *device = &profiled->device;
+    return WEFT_OK;
+}
+
+/* ---- counting alone ---- */
+
+/* Addresses that no memory has: above those that processors have. So memory costs nothing, and an access is a fault. */
+#define COUNTING_FIRST ((uintptr_t)1 << 62)
+
+static void *counting_allocate(struct device *device, size_t bytes, const char *what, struct error *error)
+{
+    struct profiled *profiled = profiled_of(device);
+    const uintptr_t address = profiled->next, room = ((uintptr_t)1 << 63) - address;
+    if (bytes > room / 2) {
+        error_memory(error, bytes, what);
+        return NULL;
+    }
+    profiled->next += (bytes + 63) / 64 * 64;
+    return (void *)address;
+}
+
+static void counting_release(struct device *device, void *memory)
+{
+}
+
+static double counting_peak(struct device *device)
+{
+    return 0;
+}
+
+static weft_status counting_finish(struct device *device, struct error *error)
+{
+    return WEFT_OK;
+}
+
+static void counting_close(struct device *device)
+{
+    free(profiled_of(device));
+}
+
+weft_status profiled_open_counting(weft_type type, weft_type activations, const struct profiled_watcher *watcher,
+                                   struct device **device, struct error *error)
+{
+    struct profiled *profiled = profiled_make("counting", type, activations, NULL, error);
+    if (!profiled)
+        return WEFT_ERROR_MEMORY;
+    profiled->watcher = *watcher;
+    profiled->next = COUNTING_FIRST;
+    profiled->device.peak = counting_peak;
+    profiled->device.finish = counting_finish;
+    profiled->device.allocate = counting_allocate;
+    profiled->device.release = counting_release;
+    profiled->device.close = counting_close;
     *device = &profiled->device;
     return WEFT_OK;
 }

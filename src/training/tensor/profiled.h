@@ -3,7 +3,9 @@
  * A measuring device: passes every kernel on to another device, and counts its calls, time, operations and bytes.
  * Results are the other device's, bit for bit.
  *
- * It waits for each kernel to finish, so kernels of an asynchronous device do not overlap. The cost is two clock readings
+ * A *counting* device has no other device: it only counts.
+ *
+ * A measuring device waits for each kernel to finish, so kernels of an asynchronous device do not overlap. The cost is two clock readings
  * per kernel. Belongs to one thread at a time, as devices do.
  */
 #ifndef WEFT_TRAINING_TENSOR_PROFILED_H
@@ -68,10 +70,25 @@ struct profiled_count {
     double bytes; /**< read and written, each array once: the traffic without a cache */
 };
 
+/** Called by a counting device for the kernels that are limited by arithmetic; `bytes` as struct profiled_count has them. */
+struct profiled_watcher {
+    void *context;
+    void (*product)(void *context, const struct matmul *product, double bytes);
+    void (*attention)(void *context, const struct attention *shape, bool backward, double bytes);
+};
+
 /** Replace *device by a measuring device around it, which owns it: closing it closes both. */
 weft_status profiled_wrap(struct device **device, struct error *error);
 
-/** The counts of a device from profiled_wrap(), PROFILED_KERNELS of them, updated by every call. */
+/**
+ * Open a device of these types that counts kernels but executes none. Its memory does not exist: an access
+ * is a fault. So the work of a pass can be recorded for networks that no machine here could hold.
+ * `watcher` is copied. Errors: MEMORY.
+ */
+weft_status profiled_open_counting(weft_type type, weft_type activations, const struct profiled_watcher *watcher,
+                                   struct device **device, struct error *error);
+
+/** The counts of a device from profiled_wrap() or profiled_open_counting(), PROFILED_KERNELS of them, updated by every call. */
 const struct profiled_count *profiled_counts(const struct device *device);
 
 #endif

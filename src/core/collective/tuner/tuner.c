@@ -38,121 +38,30 @@ struct simulated_cluster tuner_cluster_of(const struct cluster_file *file)
     cluster.memory_bandwidth = file->memory_bandwidth > 0 ? file->memory_bandwidth : cluster.copy_bandwidth * 0.4;
     if (file->cache_bytes)
         cluster.cache_bytes = file->cache_bytes;
-    if (file->cores)
+    if (file->cores || file->device_count) /* devices are processors of their own */
         cluster.cores = file->cores;
+    /* Hosts are simulated alike: the network of the slowest, as collectives wait for it. */
+    const double level = cluster.far.bandwidth;
+    for (uint32_t i = 0; i < file->group_count; i++) {
+        const struct cluster_group *group = &file->groups[i];
+        const double bandwidth = group->bandwidth > 0 ? group->bandwidth : level;
+        if (i == 0 || bandwidth < cluster.far.bandwidth)
+            cluster.far.bandwidth = bandwidth;
+        /* Several interfaces of one device are as good as a single one. */
+        const uint32_t interfaces = group->interfaces < group->ranks ? group->interfaces : group->ranks;
+        if (i == 0 || interfaces < cluster.interfaces)
+            cluster.interfaces = interfaces;
+    }
     return cluster;
 }
 
-weft_status tuner_simulate(const struct algorithm *algorithm, const struct schedule_shape *shape,
-                           const struct simulated_cluster *cluster, double *seconds, struct error *error)
-{
-    struct schedule **schedules = calloc(shape->ranks, sizeof *schedules);
-    if (!schedules)
-        return error_memory(error, shape->ranks * sizeof *schedules, "the schedules of all ranks");
-    weft_status status = WEFT_OK;
-    for (uint32_t r = 0; r < shape->ranks && status == WEFT_OK; r++)
-        status = schedule_generate(algorithm, shape, r, &schedules[r], error);
-    if (status == WEFT_OK)
-        status = schedule_simulate(schedules, shape->ranks, shape, cluster, shape->block_bytes, seconds, error);
-    for (uint32_t r = 0; r < shape->ranks; r++)
-        schedule_free(schedules[r]);
-    free(schedules);
-    return status;
-}
-
-/* Why an algorithm is not a candidate, or NULL. */
-static const char *refusal(const struct algorithm *algorithm, const struct schedule_shape *shape)
-{
-    const char *reason = algorithm_refuses(algorithm, shape);
-    if (!reason)
-        reason = algorithm_only_on_request(algorithm, shape);
-    return reason;
-}
-
-/*
- * Predictions that differ by less than this count as equal: links are shared, and measured for milliseconds. Among
- * equal ones, take the one that is fastest when the network is half as fast as measured, as under other traffic: it
- * moves the fewest bytes over the slowest level.
- */
-#define EQUAL_WITHIN 0.15
-
-static weft_status prefer_fewer_bytes(const struct simulated_cluster *cluster, const struct schedule_shape *shape,
-                                      uint32_t most_ranks, struct tuner_prices *prices, struct error *error)
-{
-    const double most = prices->prices[prices->chosen].seconds * (1 + EQUAL_WITHIN);
-    struct simulated_cluster busy = *cluster;
-    double least = 0;
-    size_t chosen = prices->chosen;
-    busy.far.bandwidth /= 2;
-    for (uint32_t level = 0; level < SHAPE_LEVELS; level++)
-        busy.above[level].bandwidth /= 2;
-    for (size_t i = 0; i < prices->count; i++) {
-        const struct tuner_price *price = &prices->prices[i];
-        double seconds;
-        if (price->refusal || price->seconds > most)
-            continue;
-        weft_status status = tuner_estimate(price->algorithm, shape, &busy, most_ranks, &seconds, error);
-        if (status != WEFT_OK)
-            return status;
-        if (least > 0 && seconds >= least)
-            continue;
-        least = seconds;
-        chosen = i;
-    }
-    if (chosen != prices->chosen)
-        prices->reason =
-            shape->ranks > most_ranks
-                ? "within the margin of the shortest time, extrapolated from fewer ranks, with less network load"
-                : "within the margin of the shortest predicted time, with less network load";
-    prices->chosen = chosen;
-    return WEFT_OK;
-}
-
-weft_status tuner_price(const struct simulated_cluster *cluster, const struct schedule_shape *shape,
-                        uint32_t most_ranks, struct tuner_prices *prices, struct error *error)
-{
-    size_t count;
-    const struct algorithm *algorithms = algorithms_of(shape->collective, &count);
-    size_t candidates = 0;
-    bool found = false;
-    prices->count = count < TUNER_PRICES ? count : TUNER_PRICES;
-    prices->chosen = 0;
-    for (size_t i = 0; i < prices->count; i++) {
-        prices->prices[i] = (struct tuner_price){&algorithms[i], refusal(&algorithms[i], shape), 0};
-        candidates += !prices->prices[i].refusal;
-    }
-    for (size_t i = 0; i < prices->count; i++) {
-        struct tuner_price *price = &prices->prices[i];
-        if (price->refusal)
-            continue;
-        if (candidates > 1 || shape->ranks > 1) {
-            weft_status status = tuner_estimate(price->algorithm, shape, cluster, most_ranks, &price->seconds, error);
-            if (status != WEFT_OK)
-                return status;
-        }
-        if (!found || price->seconds < prices->prices[prices->chosen].seconds)
-            prices->chosen = i;
-        found = true;
-    }
-    if (!found)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "no algorithm can do %s among these %u ranks: %s",
-                         collective_name(shape->collective), shape->ranks,
-                         prices->count ? prices->prices[0].refusal : "there is none");
-    prices->reason = candidates == 1             ? "the only candidate"
-                     : shape->ranks > most_ranks ? "the shortest time, extrapolated from fewer ranks"
-                                                 : "the shortest predicted time";
-    if (candidates == 1 || shape_units(shape, 0) == 1)
-        return WEFT_OK;
-    return prefer_fewer_bytes(cluster, shape, most_ranks, prices, error);
-}
-
 weft_status tuner_choose(const weft_comm *comm, const struct schedule_shape *shape, const struct algorithm **algorithm,
-                         struct tuner_prices *prices, struct error *error)
+                         struct algorithm_prices *prices, struct error *error)
 {
-    struct tuner_prices own;
+    struct algorithm_prices own;
     if (!prices)
         prices = &own;
-    weft_status status = tuner_price(&comm->context->tuner.cluster, shape, TUNER_SIMULATED_RANKS, prices, error);
+    weft_status status = simulate_prices(&comm->context->tuner.cluster, shape, SIMULATED_RANKS, prices, error);
     if (status == WEFT_OK)
         *algorithm = prices->prices[prices->chosen].algorithm;
     return status;

@@ -12,8 +12,7 @@
 #define WEFT_CORE_COLLECTIVE_TUNER_TUNER_H
 
 #include "base/error.h"
-#include "core/schedule/generators/generate.h"
-#include "core/schedule/simulate/simulate.h"
+#include "core/schedule/simulate/simulate_price.h"
 #include "core/topology/cluster_file.h"
 
 #include <stdbool.h>
@@ -27,23 +26,6 @@ struct tuner {
 };
 _Static_assert(SHAPE_LEVELS == CLUSTER_MAPS, "a cluster file describes every level of a shape");
 
-/** A candidate and what it would cost. */
-struct tuner_price {
-    const struct algorithm *algorithm;
-    const char *refusal; /**< why it is not a candidate, or NULL */
-    double seconds;      /**< predicted, when it is one */
-};
-
-#define TUNER_PRICES 32
-
-/** Prices of all algorithms of a collective. */
-struct tuner_prices {
-    struct tuner_price prices[TUNER_PRICES];
-    size_t count;
-    size_t chosen;      /**< index into `prices` */
-    const char *reason; /**< a clause for messages; static */
-};
-
 /**
  * Measure or look up the links (rank 0 uses the cluster file `topology` unless it is NULL), distribute rank 0's
  * numbers, and set the world's leaves. Collective over the world, which is open.
@@ -56,29 +38,7 @@ void tuner_keep(struct tuner *tuner, const uint32_t *kept, uint32_t count);
 
 /** The cheapest algorithm for `shape`. Errors: ARGUMENT when no algorithm supports it. */
 weft_status tuner_choose(const weft_comm *comm, const struct schedule_shape *shape, const struct algorithm **algorithm,
-                         struct tuner_prices *prices, struct error *error);
-
-/** Prices for more ranks than this are extrapolated, because a first call waits for them. */
-#define TUNER_SIMULATED_RANKS 64
-
-/**
- * The same without a communicator: every price on a described cluster. Shapes of up to `most_ranks` ranks are simulated
- * whole.
- */
-weft_status tuner_price(const struct simulated_cluster *cluster, const struct schedule_shape *shape,
-                        uint32_t most_ranks, struct tuner_prices *prices, struct error *error);
-
-/** Seconds that `algorithm`, which must support `shape`, takes for shape->block_bytes on a described cluster. */
-weft_status tuner_simulate(const struct algorithm *algorithm, const struct schedule_shape *shape,
-                           const struct simulated_cluster *cluster, double *seconds, struct error *error);
-
-/**
- * The same; with more than `most_ranks` ranks it is extrapolated from smaller shapes of the same kind, where they
- * exist.
- */
-weft_status tuner_estimate(const struct algorithm *algorithm, const struct schedule_shape *shape,
-                           const struct simulated_cluster *cluster, uint32_t most_ranks, double *seconds,
-                           struct error *error);
+                         struct algorithm_prices *prices, struct error *error);
 
 /** Numbers of a typical machine and network, used where nothing was measured. */
 struct simulated_cluster tuner_default_cluster(void);

@@ -60,14 +60,16 @@ struct executor_config {
     struct mesh mesh;
     struct mesh_placement placement;
     enum step_pipeline schedule;
-    uint32_t stages;        /**< of the pipeline, a multiple of its ranks; 0: one for each */
-    const double *costs;    /**< of each layer (costs.h), the same on all ranks; needed while it is opened; NULL:
+    uint32_t stages;            /**< of the pipeline, a multiple of its ranks; 0: one for each */
+    const double *costs;        /**< of each layer (costs.h), the same on all ranks; needed while it is opened; NULL:
                                estimated */
-    bool sequence_parallel; /**< on a tensor axis: divide the rows between layers, too; batch x sequence must be a
+    const uint32_t *first_unit; /**< the first layer of each stage and, at the end, their number; needed while it is
+                                   opened; NULL: stages are balanced by costs */
+    bool sequence_parallel;     /**< on a tensor axis: divide the rows between layers, too; batch x sequence must be a
                                multiple of its ranks */
-    uint32_t zero;          /**< 0 to 3 */
-    bool central;           /**< with zero 1: rank 0 of the data axis has all slices, as a parameter server does */
-    uint32_t micro_batches; /**< in a global batch, over all ranks; at least one for each rank of the data axis */
+    uint32_t zero;              /**< 0 to 3 */
+    bool central;               /**< with zero 1: rank 0 of the data axis has all slices, as a parameter server does */
+    uint32_t micro_batches;     /**< in a global batch, over all ranks; at least one for each rank of the data axis */
     weft_type gradients; /**< WEFT_F32, or WEFT_BF16: rounded at every leaf and sum of the tree, half the bytes move */
     size_t bucket_bytes; /**< gradients that are reduced together */
     const struct executor_pace *pace; /**< NULL: compute; borrowed */
@@ -78,6 +80,9 @@ struct executor_config {
  * global batch are at most the table. It takes less memory, and moves fewer bytes. The same on any mesh.
  */
 bool executor_wants_sparse_table(const struct executor_config *config);
+
+/** Whether mesh and micro-batches go together. Errors: ARGUMENT. */
+weft_status executor_check_config(const struct executor_config *config, struct error *error);
 
 struct executor;
 

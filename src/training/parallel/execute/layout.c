@@ -2,7 +2,7 @@
 /* What a rank of a mesh does and keeps: stages, layers, schedules, rows, groups. */
 #include "training/parallel/execute/internal/layout.h"
 
-#include "training/parallel/execute/internal/stages.h"
+#include "training/parallel/execute/stages.h"
 
 #include <stdlib.h>
 

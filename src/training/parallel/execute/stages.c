@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The layers of each stage of a pipeline. */
-#include "training/parallel/execute/internal/stages.h"
+#include "training/parallel/execute/stages.h"
 
 #include "training/parallel/execute/costs.h"
 
@@ -62,6 +62,16 @@ weft_status stages_balance(const double *costs, uint32_t units, uint32_t stages,
     return WEFT_OK;
 }
 
+static weft_status take_stages(const uint32_t *given, uint32_t units, uint32_t stages, uint32_t *first_unit,
+                               struct error *error)
+{
+    memcpy(first_unit, given, (stages + 1) * sizeof *first_unit);
+    if (first_unit[0] != 0 || first_unit[stages] != units)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the %u given stages are of layers %u to %u, not of all %u",
+                         stages, first_unit[0], first_unit[stages], units);
+    return WEFT_OK; /* step_check_shape() checks that none is empty */
+}
+
 weft_status stages_cut(const struct executor_config *config, uint32_t stages, double *costs, uint32_t *first_unit,
                        struct error *error)
 {
@@ -70,6 +80,8 @@ weft_status stages_cut(const struct executor_config *config, uint32_t stages, do
         memcpy(costs, config->costs, units * sizeof *costs);
     else
         costs_estimate(config->description, &config->model, costs);
+    if (config->first_unit)
+        return take_stages(config->first_unit, units, stages, first_unit, error);
     return stages_balance(costs, units, stages, first_unit, error);
 }
 

@@ -2,7 +2,7 @@
 #include "training/parallel/execute/step_plan.h"
 
 #include "training/parallel/execute/internal/executor_parts.h"
-#include "training/parallel/execute/internal/stages.h"
+#include "training/parallel/execute/stages.h"
 #include "training/parallel/step/verify.h"
 
 #include <stdlib.h>

@@ -117,6 +117,8 @@ weft_status parallel_choice_of(const struct train_config *config, const struct m
         status = choose_stages(config, description, choice, error);
     if (status == WEFT_OK)
         status = check_micro_batches(config, choice, error);
+    if (status == WEFT_OK && config->first_unit && config->unit_stages == choice->stages)
+        choice->first_unit = config->first_unit;
     if (status == WEFT_OK && choice->mesh.extent[MESH_DATA] == 1)
         choice->zero = 0; /* there is nobody to divide with */
     return status;
@@ -164,6 +166,7 @@ struct executor_config parallel_choice_executor(const struct train_config *confi
         .schedule = choice->schedule,
         .stages = choice->stages,
         .costs = choice->costs,
+        .first_unit = choice->first_unit,
         .zero = choice->zero,
         .central = choice->central,
         .sequence_parallel = config->sequence_parallel && choice->mesh.extent[MESH_TENSOR] > 1,

@@ -12,9 +12,10 @@ struct parallel_choice {
     enum step_pipeline schedule;
     uint32_t stages; /**< of the pipeline, over all its ranks */
     uint32_t zero;
-    bool central;           /**< a parameter server; zero is 1 */
-    uint32_t micro_batches; /**< of a global batch */
-    const double *costs;    /**< of the layers (training/parallel/execute/costs.h), borrowed; NULL: estimated */
+    bool central;               /**< a parameter server; zero is 1 */
+    uint32_t micro_batches;     /**< of a global batch */
+    const double *costs;        /**< of the layers (training/parallel/execute/costs.h), borrowed; NULL: estimated */
+    const uint32_t *first_unit; /**< of each stage (training/parallel/execute/executor.h), borrowed; NULL: balanced */
 };
 
 /**

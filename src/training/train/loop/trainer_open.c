@@ -138,7 +138,7 @@ static weft_status agree_on_costs(struct trainer *trainer, bool *speaks, struct 
     const size_t layers = trainer->description->layer_count;
     struct executor_config executor = parallel_choice_executor(&trainer->config, &trainer->parallel);
     weft_status status = WEFT_OK;
-    if (trainer->parallel.mesh.extent[MESH_PIPELINE] == 1)
+    if (trainer->parallel.mesh.extent[MESH_PIPELINE] == 1 || trainer->parallel.first_unit)
         return WEFT_OK;
     executor.description = trainer->description;
     executor.model.sparse_table = executor_wants_sparse_table(&executor);

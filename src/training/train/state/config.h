@@ -49,6 +49,9 @@ struct train_config {
     const char *placement;       /**< axes from the closest neighbors to the farthest; NULL: the best by bytes */
     enum step_pipeline schedule; /**< of the pipeline */
     int64_t stages;              /**< on each pipeline rank; more than 1 only where interleaved */
+    const uint32_t *first_unit;  /**< of each of `unit_stages` stages and the end, as a plan has them; NULL: balanced by
+                                    measured costs, as are other numbers of stages */
+    uint32_t unit_stages;
     int64_t zero;                /**< ZeRO stage, 0 to 3: what the ranks of the data axis divide among themselves */
 
     int64_t evaluate_every;     /**< steps; 0: at the end only */

@@ -149,9 +149,6 @@ static inline bool executor_reduces_each(const struct executor *executor)
     return executor->config.zero >= 2;
 }
 
-/** Whether mesh, optimizer and micro-batches go together. Errors: ARGUMENT. */
-weft_status executor_check_config(const struct executor_config *config, struct error *error);
-
 /** The groups that a unit uses: its own, and the tied table if it is one of its users; returns their number. */
 #define EXECUTOR_GROUPS_MOST 2
 uint32_t executor_unit_groups(const struct executor *executor, uint32_t unit, uint32_t groups[EXECUTOR_GROUPS_MOST]);

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/understand/plan_print.h"
+
+#include "base/format/json_put.h"
+#include "base/text.h"
+
+#include <inttypes.h>
+
+static const char *const level_names[STEP_LINK_LEVELS] = {"within hosts", "between hosts", "between leaves",
+                                                          "between pods"};
+
+static double tokens_of(const struct plan_answer *answer)
+{
+    return (double)answer->space->batch * answer->space->sequence;
+}
+
+/* ---- as text ---- */
+
+static void print_counts(const struct plan_answer *answer, FILE *output)
+{
+    const struct search_result *result = answer->result;
+    fprintf(output,
+            "%" PRIu64 " strategies: %" PRIu64 " priced, %" PRIu64 " do not fit, %" PRIu64 " are excluded by bounds",
+            result->strategies, result->priced, result->unfit, result->excluded);
+    if (result->gap > 0)
+        fprintf(output, "; ended early: the best of all may be up to %.1f %% faster\n", 100 * result->gap);
+    else
+        fprintf(output, "; the best is proved (gap 0); %.1f s\n", answer->seconds);
+}
+
+static void print_best(const struct plan_answer *answer, FILE *output)
+{
+    const struct search_plan *best = &answer->result->plans[0];
+    char text[STRATEGY_TEXT_BYTES], needed[32], available[32];
+    fprintf(output, "\nbest: %s\n", strategy_describe(&best->strategy, text));
+    fprintf(output, "  %.4g ms a step, %.4g tokens/s; %s of %s of memory a %s\n\n", best->price.seconds * 1e3,
+            tokens_of(answer) / best->price.seconds, text_bytes(answer->needed, needed, sizeof needed),
+            text_bytes(answer->available, available, sizeof available),
+            answer->setting->cluster->host_memory ? "host" : "device");
+}
+
+static void print_terms(const struct plan_answer *answer, FILE *output)
+{
+    const struct price *price = &answer->result->plans[0].price;
+    for (unsigned term = 0; term < STEP_TERMS; term++)
+        fprintf(output, "  %-24s %10.3f ms %6.1f %%\n", step_term_names[term], price->terms[term] * 1e3,
+                100 * price->terms[term] / price->seconds);
+    char text[EXPLAIN_TEXT_BYTES], bytes[32];
+    fprintf(output, "\nlimited by %s\n", explain_constraint(answer->result, text));
+    for (unsigned level = 0; level < STEP_LINK_LEVELS; level++)
+        if (price->bytes[level] > 0)
+            fprintf(output, "  %-24s %13s a step; the busiest is used %.0f %% of the time\n", level_names[level],
+                    text_bytes((uint64_t)price->bytes[level], bytes, sizeof bytes), 100 * price->peak[level]);
+}
+
+static void print_next(const struct plan_answer *answer, FILE *output)
+{
+    const struct search_result *result = answer->result;
+    const struct price *best = &result->plans[0].price;
+    size_t shown = 0;
+    char text[STRATEGY_TEXT_BYTES];
+    for (size_t next = 0; shown < answer->show && (next = explain_next(result, next)) < result->count; shown++) {
+        const struct search_plan *plan = &result->plans[next];
+        if (!shown)
+            fprintf(output, "\nnext, of those priced:\n");
+        fprintf(output, "  %+8.1f %%  %s\n             ", 100 * (plan->price.seconds / best->seconds - 1),
+                strategy_describe(&plan->strategy, text));
+        for (unsigned term = 0; term < STEP_TERMS; term++) {
+            const double more = plan->price.terms[term] - best->terms[term];
+            if (more > 1e-3 * best->seconds || more < -1e-3 * best->seconds)
+                fprintf(output, " %s %+.3g ms;", step_term_names[term], more * 1e3);
+        }
+        fputc('\n', output);
+    }
+}
+
+static void print_sensitivities(const struct plan_answer *answer, FILE *output)
+{
+    const double best = answer->result->plans[0].price.seconds;
+    if (answer->sensitivity_count)
+        fprintf(output, "\nthe same strategy with\n");
+    for (size_t i = 0; i < answer->sensitivity_count; i++)
+        fprintf(output, "  %-32s %.2fx faster\n", answer->sensitivities[i].what,
+                best / answer->sensitivities[i].seconds);
+}
+
+void plan_print(const struct plan_answer *answer, FILE *output)
+{
+    const struct planner_cluster *cluster = answer->setting->cluster;
+    const struct strategy_space *space = answer->space;
+    char text[STRATEGY_TEXT_BYTES];
+    fprintf(output, "%s on %s: %u host%s, %u rank%s (%s); a step is %u x %u tokens\n", answer->model, cluster->name,
+            cluster->hosts, cluster->hosts == 1 ? "" : "s", cluster->step.ranks, cluster->step.ranks == 1 ? "" : "s",
+            cluster->devices[0].kind, space->batch, space->sequence);
+    print_counts(answer, output);
+    print_best(answer, output);
+    print_terms(answer, output);
+    print_next(answer, output);
+    print_sensitivities(answer, output);
+    const struct strategy *best = &answer->result->plans[0].strategy;
+    fprintf(output, "\nrun it: weft run -n %u -- weft train --model %s --batch %u --sequence %u %s --data FILE\n",
+            mesh_ranks(&best->mesh), answer->model, space->batch, space->sequence, strategy_options(best, text));
+}
+
+/* ---- as JSON ---- */
+
+static void put_strategy(struct json_writer *writer, const struct strategy *strategy)
+{
+    char mesh[MESH_TEXT_BYTES], placement[MESH_TEXT_BYTES];
+    JSON_PUT(writer, "ranks", mesh_ranks(&strategy->mesh), "mesh", mesh_print(&strategy->mesh, mesh), "placement",
+             mesh_placement_print(&strategy->placement, placement), "zero", strategy->zero, "pipeline_schedule",
+             step_pipeline_name(strategy->schedule), "stages_per_rank", strategy->stages, "micro_batch",
+             strategy->micro_batch, "recompute", strategy_recomputes[strategy->recompute], "precision",
+             weft_type_name(strategy->precision), "sequence_parallel", strategy->sequence_parallel, "bucket",
+             strategy->bucket_bytes);
+}
+
+static void put_plan(struct json_writer *writer, const char *key, const struct search_plan *plan)
+{
+    json_open_object(writer, key);
+    put_strategy(writer, &plan->strategy);
+    JSON_PUT(writer, "step_ms", plan->price.seconds * 1e3);
+    json_open_object(writer, "terms_ms");
+    for (unsigned term = 0; term < STEP_TERMS; term++)
+        json_put_number(writer, step_term_names[term], plan->price.terms[term] * 1e3);
+    json_close(writer);
+    json_open_object(writer, "bytes");
+    for (unsigned level = 0; level < STEP_LINK_LEVELS; level++)
+        json_put_number(writer, level_names[level], plan->price.bytes[level]);
+    json_close(writer);
+    json_close(writer);
+}
+
+weft_status plan_print_json(const struct plan_answer *answer, FILE *output, struct error *error)
+{
+    const struct search_result *result = answer->result;
+    char text[EXPLAIN_TEXT_BYTES];
+    struct json_writer writer;
+    size_t shown = 0;
+    json_begin(&writer, JSON_INDENTED);
+    json_open_object(&writer, NULL);
+    JSON_PUT(&writer, "model", answer->model, "cluster", answer->setting->cluster->name, "ranks",
+             answer->setting->cluster->step.ranks, "batch", answer->space->batch, "sequence", answer->space->sequence,
+             "strategies", result->strategies, "priced", result->priced, "unfit", result->unfit, "excluded",
+             result->excluded, "gap", result->gap, "planning_seconds", answer->seconds, "tokens_per_second",
+             tokens_of(answer) / result->plans[0].price.seconds, "memory_bytes", answer->needed, "memory_available",
+             answer->available, "limited_by", explain_constraint(result, text));
+    put_plan(&writer, "best", &result->plans[0]);
+    json_open_array(&writer, "next");
+    for (size_t next = 0; shown < answer->show && (next = explain_next(result, next)) < result->count; shown++)
+        put_plan(&writer, NULL, &result->plans[next]);
+    json_close(&writer);
+    json_open_array(&writer, "sensitivities");
+    for (size_t i = 0; i < answer->sensitivity_count; i++)
+        JSON_PUT_OBJECT(&writer, NULL, "what", answer->sensitivities[i].what, "speedup",
+                        result->plans[0].price.seconds / answer->sensitivities[i].seconds);
+    json_close(&writer);
+    return json_complete(&writer, output, error);
+}

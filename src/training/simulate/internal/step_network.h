@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Activities of channels that are under way, and the max-min fair shares of the resources that they get.
+ *
+ * An activity alone takes the seconds of its transfer; then its rate is 1. Where the activities of a resource together
+ * want more than it has, their rates fall, so that all get the same bytes/s, except for those that want less (struct
+ * step_channel: a channel may stand for several, which are counted).
+ */
+#ifndef WEFT_TRAINING_SIMULATE_INTERNAL_STEP_NETWORK_H
+#define WEFT_TRAINING_SIMULATE_INTERNAL_STEP_NETWORK_H
+
+#include "training/simulate/internal/step_events.h"
+#include "training/simulate/internal/step_fold.h"
+
+struct step_flow; /* the activity of a channel */
+struct step_link; /* a resource */
+
+struct step_network {
+    const struct step_fold *fold;
+    struct step_events *events; /**< the end of channel c's activity is the event of object first_object + c */
+    uint32_t first_object;
+    struct step_flow *flows;
+    struct step_link *links;
+    uint32_t *pending, pending_count; /**< flows whose rates step_network_settle() computes */
+    uint32_t *flow_list, *link_list;  /**< those whose rates are being computed */
+    double *bytes;                    /**< that each resource has moved */
+};
+
+/** `fold` and `events` must outlive the network; step_network_close() frees it, also after an error. Errors: MEMORY. */
+weft_status step_network_open(struct step_network *network, const struct step_fold *fold, struct step_events *events,
+                              uint32_t first_object, struct error *error);
+void step_network_close(struct step_network *network);
+
+/**
+ * Begin an activity of a channel that has none; its end becomes an event. End it when that comes. Rates change with the
+ * next step_network_settle(), once for all that begin and end at a time.
+ */
+void step_network_begin(struct step_network *network, uint32_t channel, const struct step_transfer *transfer,
+                        double now);
+void step_network_end(struct step_network *network, uint32_t channel);
+
+/** Before time goes on from `now`: share the links again, and move the events of activities whose rates change. */
+void step_network_settle(struct step_network *network, double now);
+
+#endif

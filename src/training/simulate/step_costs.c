@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a strategy to the costs of all operations of its step. */
+#include "training/simulate/step_costs.h"
+
+#include "training/parallel/execute/stages.h"
+#include "training/simulate/device_time.h"
+#include "training/simulate/internal/step_prices.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* What costs are made from. */
+struct step_costing {
+    const struct step_setting *setting;
+    const struct executor_config *config;
+    const struct implementation *implementation;
+    struct step_prices *prices;
+    struct step_costs *costs;
+    struct model_description *description; /* of one rank of the tensor axis */
+    struct model_work *work;
+    struct step_placements placements[MESH_AXES];
+    uint32_t zero;
+    struct error *error;
+};
+
+static uint32_t costing_extent(const struct step_costing *costing, enum mesh_axis axis)
+{
+    return costing->config->mesh.extent[axis];
+}
+
+static weft_status out_of_memory(const struct step_costing *costing)
+{
+    return error_memory(costing->error, costing->costs->units * sizeof *costing->costs->layers, "the costs of a step");
+}
+
+/* ---- places ---- */
+
+static weft_status check_cluster(const struct step_costing *costing)
+{
+    const struct step_cluster *cluster = costing->setting->cluster;
+    const uint32_t ranks = mesh_ranks(&costing->config->mesh);
+    if (ranks > cluster->ranks)
+        return error_set(costing->error, WEFT_ERROR_ARGUMENT, "the mesh has %u ranks, but the cluster only %u", ranks,
+                         cluster->ranks);
+    if (!cluster->device_count && !costing->config->costs)
+        return error_set(
+            costing->error, WEFT_ERROR_ARGUMENT,
+            "the cluster does not say what its ranks compute with: give it a device, or measure the layers");
+    weft_status status = WEFT_OK;
+    for (uint32_t d = 0; status == WEFT_OK && d < cluster->device_count && !costing->config->costs; d++)
+        status = device_check(&cluster->devices[d], costing->implementation, costing->error);
+    return status;
+}
+
+static weft_status place_ranks(struct step_costing *costing)
+{
+    struct step_costs *costs = costing->costs;
+    const struct executor_config *config = costing->config;
+    const struct step_cluster *cluster = costing->setting->cluster;
+    uint32_t *hosts = calloc(costs->ranks, sizeof *hosts);
+    costs->points = calloc((size_t)costs->ranks * MESH_AXES, sizeof *costs->points);
+    costs->shares = calloc(costing_extent(costing, MESH_DATA), sizeof *costs->shares);
+    weft_status status = hosts && costs->points && costs->shares ? WEFT_OK : out_of_memory(costing);
+    for (uint32_t rank = 0; status == WEFT_OK && rank < costs->ranks; rank++)
+        hosts[rank] = cluster->hosts ? cluster->hosts[rank] : 0;
+    if (status == WEFT_OK)
+        status = mesh_place(&config->mesh, &config->placement, hosts, costs->points, costing->error);
+    for (uint32_t d = 0; status == WEFT_OK && d < costing_extent(costing, MESH_DATA); d++)
+        costs->shares[d] =
+            micro_batch_share_of(costing->zero, config->micro_batches, d, costing_extent(costing, MESH_DATA)).count;
+    for (enum mesh_axis axis = 0; status == WEFT_OK && axis < MESH_AXES; axis++)
+        status = step_placements_open(costs, axis, &costing->placements[axis], costing->error);
+    free(hosts);
+    return status;
+}
+
+/* ---- layers ---- */
+
+/* Elements of a unit's parameters on a rank: the layer's own, and a tied table that it uses. */
+static double own_elements(const struct step_costing *costing, uint32_t unit)
+{
+    const size_t group = model_layer_group(costing->description, unit);
+    return group == NO_PARAMETER ? 0 : (double)costing->description->groups[group].count;
+}
+
+static double tied_elements(const struct step_costing *costing, uint32_t unit)
+{
+    return model_layer_uses_tied(costing->description, unit)
+               ? (double)costing->description->groups[model_tied_group(costing->description)].count
+               : 0;
+}
+
+/* Elements that a unit updates: a tied table is updated by each pipeline rank that uses it, once. */
+static double updated_elements(const struct step_costing *costing, uint32_t unit)
+{
+    const bool second = unit > 0 && costing_extent(costing, MESH_PIPELINE) == 1;
+    return own_elements(costing, unit) + (second ? 0 : tied_elements(costing, unit));
+}
+
+static double slice_of(const struct step_costing *costing, double elements)
+{
+    return costing->zero ? elements / costing_extent(costing, MESH_DATA) : elements;
+}
+
+static double seconds_of(const struct step_costing *costing, uint32_t device, const struct layer_work *work)
+{
+    const struct step_cluster *cluster = costing->setting->cluster;
+    return device < cluster->device_count ? device_seconds(&cluster->devices[device], work) : 0;
+}
+
+/* A third of what was measured, which was without recomputation. */
+static double measured_pass(const struct step_costing *costing, uint32_t unit, enum work_pass pass)
+{
+    const bool repeats = layer_work_flops(model_work_of(costing->work, unit, WORK_RECOMPUTE)) > 0;
+    return pass == WORK_RECOMPUTE && !repeats ? 0 : costing->config->costs[unit] / 3;
+}
+
+static void cost_layer(const struct step_costing *costing, uint32_t device, uint32_t unit,
+                       struct step_unit_costs *layer)
+{
+    const struct implementation *implementation = costing->implementation;
+    const double elements = own_elements(costing, unit) + tied_elements(costing, unit);
+    const struct layer_work accumulate = work_accumulate(implementation, elements),
+                            update = work_update(implementation, slice_of(costing, updated_elements(costing, unit)));
+    for (enum work_pass pass = 0; pass < WORK_PASSES; pass++)
+        layer->passes[pass] = costing->config->costs
+                                  ? measured_pass(costing, unit, pass)
+                                  : seconds_of(costing, device, model_work_of(costing->work, unit, pass));
+    layer->passes[WORK_BACKWARD_WEIGHTS] += seconds_of(costing, device, &accumulate);
+    layer->update = seconds_of(costing, device, &update);
+}
+
+static weft_status record_work(struct step_costing *costing)
+{
+    const struct executor_config *config = costing->config;
+    const uint32_t tensor = costing_extent(costing, MESH_TENSOR);
+    const struct work_settings settings = {.implementation = costing->implementation,
+                                           .batch = config->model.batch,
+                                           .sequence = config->model.sequence,
+                                           .divides_rows = config->sequence_parallel && tensor > 1,
+                                           .recompute = config->model.recompute,
+                                           .dropout = config->model.dropout};
+    weft_status status = model_description_copy(config->description, &costing->description, costing->error);
+    if (status == WEFT_OK && tensor > 1)
+        status = model_divide(costing->description, tensor, 0, costing->error);
+    return status == WEFT_OK ? model_work_open(costing->description, &settings, &costing->work, costing->error)
+                             : status;
+}
+
+static weft_status cost_layers(struct step_costing *costing)
+{
+    struct step_costs *costs = costing->costs;
+    const uint32_t devices = costing->setting->cluster->device_count;
+    weft_status status = record_work(costing);
+    if (status != WEFT_OK)
+        return status;
+    costs->layers = calloc((size_t)(devices ? devices : 1) * costs->units, sizeof *costs->layers);
+    if (!costs->layers)
+        return out_of_memory(costing);
+    for (uint32_t device = 0; device < devices || device == 0; device++)
+        for (uint32_t unit = 0; unit < costs->units; unit++)
+            cost_layer(costing, device, unit, &costs->layers[(size_t)device * costs->units + unit]);
+    return WEFT_OK;
+}
+
+/* ---- stages ---- */
+
+/* A unit's passes on the device where they take longest, with the collectives within them. */
+static double balanced_cost(const struct step_costing *costing, uint32_t unit)
+{
+    const struct step_costs *costs = costing->costs;
+    const uint32_t devices = costing->setting->cluster->device_count;
+    double slowest = 0;
+    for (uint32_t device = 0; device < devices || device == 0; device++) {
+        const struct step_unit_costs *layer = &costs->layers[(size_t)device * costs->units + unit];
+        double sum = 0;
+        for (enum work_pass pass = 0; pass < WORK_PASSES; pass++)
+            sum += layer->passes[pass];
+        slowest = sum > slowest ? sum : slowest;
+    }
+    for (enum work_pass pass = 0; pass < WORK_RECOMPUTE; pass++)
+        slowest += costs->within[unit * WORK_PASSES + pass].seconds;
+    return slowest;
+}
+
+static weft_status costing_cut_stages(struct step_costing *costing)
+{
+    struct step_costs *costs = costing->costs;
+    struct executor_config config = *costing->config;
+    const uint32_t stages = config.stages ? config.stages : costing_extent(costing, MESH_PIPELINE);
+    config.zero = costing->zero;
+    costs->first_unit = calloc((size_t)stages + 1, sizeof *costs->first_unit);
+    double *balanced = calloc(2 * (size_t)costs->units, sizeof *balanced);
+    weft_status status = costs->first_unit && balanced ? WEFT_OK : out_of_memory(costing);
+    for (uint32_t unit = 0; status == WEFT_OK && unit < costs->units; unit++)
+        balanced[unit] = balanced_cost(costing, unit);
+    config.costs = balanced;
+    if (costing->setting->first_unit)
+        config.first_unit = costing->setting->first_unit;
+    if (status == WEFT_OK)
+        status = stages_cut(&config, stages, balanced + costs->units, costs->first_unit, costing->error);
+    free(balanced);
+    if (status != WEFT_OK)
+        return status;
+    costs->shape = stages_shape(&config, stages, costs->first_unit);
+    return step_check_shape(&costs->shape, costing->error);
+}
+
+/* ---- collectives within passes ---- */
+
+static weft_status price_exchanges(struct step_costing *costing, const struct step_placement *placement,
+                                   const struct layer_work *work, struct step_transfer *transfer)
+{
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; status == WEFT_OK && i < work->exchange_count; i++) {
+        const struct step_request request = {.collective = work->exchanges[i].collective,
+                                             .bytes = work->exchanges[i].bytes,
+                                             .reproducible = costing->implementation->runnable};
+        status = step_prices_add(costing->prices, placement, &request, transfer, costing->error);
+    }
+    return status;
+}
+
+static weft_status price_within(struct step_costing *costing)
+{
+    struct step_costs *costs = costing->costs;
+    const struct step_placements *placements = &costing->placements[MESH_TENSOR];
+    costs->within = calloc((size_t)placements->count * costs->units * WORK_PASSES, sizeof *costs->within);
+    if (!costs->within)
+        return out_of_memory(costing);
+    weft_status status = WEFT_OK;
+    for (uint32_t class = 0; class < placements->count; class ++)
+        for (uint32_t unit = 0; status == WEFT_OK && unit < costs->units; unit++) {
+            struct step_transfer *within = &costs->within[((size_t) class * costs->units + unit) * WORK_PASSES];
+            const struct step_placement *placement = &placements->classes[class];
+            for (enum work_pass pass = 0; status == WEFT_OK && pass < WORK_PASSES; pass++)
+                status = price_exchanges(costing, placement, model_work_of(costing->work, unit, pass), &within[pass]);
+            const struct layer_work *again = model_work_of(costing->work, unit, WORK_RECOMPUTE),
+                                    *weights = model_work_of(costing->work, unit, WORK_BACKWARD_WEIGHTS);
+            if (status == WEFT_OK)
+                status = price_exchanges(costing, placement, again, &within[WORK_BACKWARD_INPUT]);
+            if (status == WEFT_OK)
+                status = price_exchanges(costing, placement, weights, &within[WORK_RECOMPUTE]);
+        }
+    return status;
+}
+
+/* ---- the data axis ---- */
+
+/* Bytes of an element of gradients as they move; weft train may round them. */
+static double wire_bytes(const struct step_costing *costing)
+{
+    return costing->implementation->runnable ? (double)weft_type_size(costing->config->gradients)
+                                             : costing->implementation->gradient_wire_bytes;
+}
+
+/* The most roots of partial sums that a rank has after its last micro-batch (training/parallel/sharding/canonical_runs.h). One on all ranks,
+ * and all runs are alike: the library's all-reduce adds them. */
+static uint32_t roots_of_runs(const struct step_costing *costing)
+{
+    const uint32_t data = costing_extent(costing, MESH_DATA), total = costing->config->micro_batches;
+    uint32_t most = total % data ? 2 : 1;
+    for (uint32_t d = 0; d < data; d++) {
+        const struct micro_batch_share run = micro_batch_run(total, d, data);
+        struct canonical_stack roots;
+        canonical_stack_of_run(run.first, run.count, &roots);
+        most = roots.depth > most ? roots.depth : most;
+    }
+    return most;
+}
+
+/* The collectives that reduce `bytes` of gradients. */
+static weft_status price_reduction(struct step_costing *costing, const struct step_placement *placement, double bytes,
+                                   struct step_transfer *transfer)
+{
+    const uint32_t roots = costing->implementation->runnable && costing->zero < 2 ? roots_of_runs(costing) : 1;
+    const bool runnable = costing->implementation->runnable;
+    struct step_request request = {.collective = COLLECTIVE_ALLREDUCE, .bytes = bytes, .reproducible = runnable};
+    if (!costing->zero && roots == 1)
+        return step_prices_add(costing->prices, placement, &request, transfer, costing->error);
+    request.collective = runnable ? COLLECTIVE_ALLTOALL : COLLECTIVE_REDUCE_SCATTER;
+    request.bytes = bytes * roots;
+    weft_status status = step_prices_add(costing->prices, placement, &request, transfer, costing->error);
+    if (status != WEFT_OK || costing->zero)
+        return status;
+    request.collective = COLLECTIVE_ALLGATHER;
+    request.bytes = bytes;
+    return step_prices_add(costing->prices, placement, &request, transfer, costing->error);
+}
+
+/* Gradients of the embedding table that are rows of the tokens that occur move as such. */
+static double table_row_bytes(const struct step_costing *costing)
+{
+    const struct executor_config *config = costing->config;
+    const size_t rows = config->micro_batches * config->model.batch * config->model.sequence;
+    return (double)rows *
+           ((double)costing->description->parameters[costing->description->tied].shape[1] * wire_bytes(costing) + 4);
+}
+
+static bool table_is_sparse(const struct step_costing *costing)
+{
+    return costing->implementation->runnable && executor_wants_sparse_table(costing->config);
+}
+
+/* Reductions of one class of groups. A bucket takes the units of a stage from the last one on; all of it is reduced with
+ * its last unit. Under ZeRO-1 to 3 each unit is by itself in weft train, in buckets elsewhere. */
+static weft_status price_reductions(struct step_costing *costing, uint32_t class)
+{
+    struct step_costs *costs = costing->costs;
+    const struct step_placement *placement = &costing->placements[MESH_DATA].classes[class];
+    const bool buckets = costing->zero < 2 && !(costing->zero && costing->implementation->runnable);
+    weft_status status = WEFT_OK;
+    for (uint32_t stage = costs->shape.stages; stage-- > 0 && status == WEFT_OK;) {
+        double filled = 0;
+        for (uint32_t unit = costs->first_unit[stage + 1]; unit-- > costs->first_unit[stage] && status == WEFT_OK;) {
+            struct step_transfer *transfer = &costs->reductions[(size_t) class * costs->units + unit];
+            const bool sparse = unit == 0 && tied_elements(costing, 0) > 0 && table_is_sparse(costing);
+            filled += wire_bytes(costing) * (own_elements(costing, unit) + (sparse ? 0 : tied_elements(costing, unit)));
+            if (sparse) {
+                const struct step_request rows = {
+                    .collective = COLLECTIVE_ALLGATHER, .bytes = table_row_bytes(costing), .reproducible = true};
+                status = step_prices_add(costing->prices, placement, &rows, transfer, costing->error);
+            }
+            if (buckets && filled < (double)costing->config->bucket_bytes && unit > costs->first_unit[stage])
+                continue;
+            if (status == WEFT_OK && filled > 0)
+                status = price_reduction(costing, placement, filled, transfer);
+            filled = 0;
+        }
+    }
+    return status;
+}
+
+/* Weights that go to all ranks: before passes (ZeRO-3), and after the update (ZeRO-1 and 2). */
+static weft_status price_weights(struct step_costing *costing, uint32_t class)
+{
+    struct step_costs *costs = costing->costs;
+    const struct step_placement *placement = &costing->placements[MESH_DATA].classes[class];
+    weft_status status = WEFT_OK;
+    for (uint32_t unit = 0; status == WEFT_OK && unit < costs->units; unit++) {
+        const size_t place = (size_t) class * costs->units + unit;
+        const double read = own_elements(costing, unit) + tied_elements(costing, unit),
+                     element = (double)weft_type_size(costing->implementation->type),
+                     activation = model_layer_reads_values(costing->description, unit)
+                                      ? element
+                                      : (double)weft_type_size(costing->implementation->activations);
+        const struct step_request gather = {.collective = COLLECTIVE_ALLGATHER, .bytes = read * activation},
+                                  share = {.collective = COLLECTIVE_ALLGATHER,
+                                           .bytes = updated_elements(costing, unit) * element};
+        if (costing->zero == 3)
+            status = step_prices_add(costing->prices, placement, &gather, &costs->gathers[place], costing->error);
+        else if (costing->zero > 0)
+            status = step_prices_add(costing->prices, placement, &share, &costs->sharings[place], costing->error);
+    }
+    return status;
+}
+
+static weft_status price_data_axis(struct step_costing *costing)
+{
+    struct step_costs *costs = costing->costs;
+    const uint32_t classes = costing->placements[MESH_DATA].count;
+    const size_t count = (size_t)classes * costs->units;
+    costs->gathers = calloc(count, sizeof *costs->gathers);
+    costs->reductions = calloc(count, sizeof *costs->reductions);
+    costs->sharings = calloc(count, sizeof *costs->sharings);
+    if (!costs->gathers || !costs->reductions || !costs->sharings)
+        return out_of_memory(costing);
+    weft_status status = WEFT_OK;
+    for (uint32_t class = 0; status == WEFT_OK && costing_extent(costing, MESH_DATA) > 1 && class < classes; class ++) {
+        status = price_reductions(costing, class);
+        if (status == WEFT_OK)
+            status = price_weights(costing, class);
+    }
+    costs->reductions_wait = !costing->implementation->overlaps_reductions && costing->zero < 2;
+    return status;
+}
+
+/* ---- messages, the norm ---- */
+
+/* A message between stages on each level. */
+static void cost_rows(struct step_costing *costing, double bytes)
+{
+    struct step_costs *costs = costing->costs;
+    const struct step_cluster *cluster = costing->setting->cluster;
+    const double ranks = costing_extent(costing, MESH_TENSOR), part = bytes / ranks;
+    const bool scatters =
+        costing->implementation->scatters_messages && ranks > 1 && !costing->config->sequence_parallel;
+    const struct step_transfer rest = step_message_of(cluster, 0, bytes - part);
+    for (uint32_t level = 0; level < STEP_LINK_LEVELS; level++) {
+        costs->messages[level] = step_message_of(cluster, level, scatters ? part : bytes);
+        if (!scatters)
+            continue;
+        costs->messages[level].seconds += rest.seconds + cluster->collective_launch;
+        costs->messages[level].bytes[0] += rest.bytes[0];
+    }
+}
+
+static void cost_messages(struct step_costing *costing)
+{
+    struct step_costs *costs = costing->costs;
+    const struct step_cluster *cluster = costing->setting->cluster;
+    const uint32_t boundary = costs->shape.stages > 1 ? costs->first_unit[1] - 1 : 0;
+    double tied = tied_elements(costing, 0);
+    if (table_is_sparse(costing) && tied > 0) { /* rows one way, a slice the other: the longer one counts */
+        const double rows = table_row_bytes(costing), slice = slice_of(costing, tied) * 4;
+        tied = rows > slice ? rows : slice;
+    } else {
+        tied = slice_of(costing, tied) * wire_bytes(costing);
+    }
+    cost_rows(costing, model_work_output_bytes(costing->work, boundary));
+    for (uint32_t level = 0; level < STEP_LINK_LEVELS; level++)
+        costs->ties[level] = step_message_of(cluster, level, tied);
+    costs->messages_block = !costing->implementation->overlaps_pipeline;
+}
+
+#define NORM_RANKS 64
+
+static weft_status cost_norm(struct step_costing *costing)
+{
+    struct step_costs *costs = costing->costs;
+    const struct step_cluster *cluster = costing->setting->cluster;
+    const uint32_t pipeline = costs->shape.pipeline, devices = cluster->device_count ? cluster->device_count : 1;
+    const size_t tensor = costing_extent(costing, MESH_TENSOR);
+    costs->norms = calloc((size_t)devices * pipeline, sizeof *costs->norms);
+    if (!costs->norms)
+        return out_of_memory(costing);
+    for (uint32_t stage = 0; stage < costs->shape.stages; stage++)
+        for (uint32_t unit = costs->first_unit[stage]; unit < costs->first_unit[stage + 1]; unit++) {
+            const struct layer_work work =
+                work_norm(costing->implementation, slice_of(costing, updated_elements(costing, unit)));
+            for (uint32_t device = 0; device < devices; device++)
+                costs->norms[device * pipeline + stage % pipeline] += seconds_of(costing, device, &work);
+        }
+    if (costs->ranks == 1)
+        return WEFT_OK;
+    struct step_placement all = {0};
+    const bool runnable = costing->implementation->runnable;
+    /* Sums of squares and losses. A power of two, so that strategies that differ a little share a price. */
+    double numbers = 1;
+    while (runnable && numbers < (double)(costing->description->blocks * tensor + costing->config->micro_batches + 1))
+        numbers *= 2;
+    const struct step_request request = {
+        .collective = COLLECTIVE_ALLREDUCE, .bytes = 8 * numbers, .reproducible = runnable};
+    /* A few bytes take rounds, whose number is the logarithm of the ranks: fewer ranks are simulated. */
+    const uint32_t simulated = !runnable && costs->ranks > NORM_RANKS ? NORM_RANKS : costs->ranks;
+    weft_status status = step_placement_of_all(cluster, simulated, &all, costing->error);
+    if (status == WEFT_OK)
+        status = step_prices_add(costing->prices, &all, &request, &costs->norm, costing->error);
+    costs->norm.seconds *= log2(costs->ranks) / log2(simulated);
+    step_placement_close(&all);
+    return status;
+}
+
+/* ---- all of it ---- */
+
+weft_status step_costs_of(const struct step_setting *setting, struct step_prices *prices, struct step_costs *costs,
+                          struct error *error)
+{
+    const struct executor_config *config = setting->config;
+    *costs = (struct step_costs){.units = (uint32_t)config->description->layer_count,
+                                 .ranks = mesh_ranks(&config->mesh),
+                                 .mesh = config->mesh,
+                                 .cluster = setting->cluster};
+    struct step_costing costing = {.setting = setting,
+                                   .config = config,
+                                   .implementation = setting->implementation ? setting->implementation
+                                                                             : implementation_weft(setting->precision),
+                                   .prices = prices,
+                                   .costs = costs,
+                                   .zero = config->mesh.extent[MESH_DATA] > 1 ? config->zero : 0,
+                                   .error = error};
+    weft_status status = check_cluster(&costing);
+    if (status == WEFT_OK)
+        status = executor_check_config(config, error);
+    if (status == WEFT_OK)
+        status = place_ranks(&costing);
+    if (status == WEFT_OK)
+        status = cost_layers(&costing);
+    if (status == WEFT_OK)
+        status = price_within(&costing);
+    if (status == WEFT_OK)
+        status = costing_cut_stages(&costing);
+    if (status == WEFT_OK)
+        status = price_data_axis(&costing);
+    if (status == WEFT_OK)
+        cost_messages(&costing);
+    if (status == WEFT_OK)
+        status = cost_norm(&costing);
+    for (enum mesh_axis axis = 0; axis < MESH_AXES; axis++)
+        step_placements_free(&costing.placements[axis]);
+    model_work_close(costing.work);
+    model_description_free(costing.description);
+    if (status != WEFT_OK)
+        step_costs_free(costs);
+    return status;
+}
+
+void step_costs_free(struct step_costs *costs)
+{
+    for (enum mesh_axis axis = 0; axis < MESH_AXES; axis++) {
+        free(costs->groups[axis]);
+        free(costs->group_class[axis]);
+    }
+    free(costs->first_unit);
+    free(costs->points);
+    free(costs->shares);
+    free(costs->layers);
+    free(costs->within);
+    free(costs->gathers);
+    free(costs->reductions);
+    free(costs->sharings);
+    free(costs->norms);
+    *costs = (struct step_costs){0};
+}

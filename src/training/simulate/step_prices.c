@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The placements of groups, and their collectives' prices, which are computed once. */
+#include "training/simulate/internal/step_prices.h"
+
+#include "base/array.h"
+#include "base/hash.h"
+#include "core/schedule/simulate/simulate_price.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- placements ---- */
+
+static struct schedule_shape world_shape(const struct step_cluster *cluster, uint32_t ranks)
+{
+    return (struct schedule_shape){
+        .ranks = ranks, .nodes = cluster->hosts, .above = {cluster->above[0], cluster->above[1]}};
+}
+
+static uint64_t hash_placement(const struct schedule_shape *shape)
+{
+    uint64_t hash = hash_number(shape->ranks, 0);
+    for (uint32_t rank = 0; rank < shape->ranks; rank++)
+        for (uint32_t level = 0; level < shape_levels(shape); level++)
+            hash = hash_number(shape_unit(shape, level, rank), hash);
+    return hash;
+}
+
+static weft_status open_placement(const struct schedule_shape *world, const uint32_t *members, uint32_t count,
+                                  struct step_placement *placement, struct error *error)
+{
+    weft_status status = simulate_group_open(world, members, count, &placement->shape, error);
+    if (status == WEFT_OK)
+        placement->hash = hash_placement(&placement->shape);
+    return status;
+}
+
+void step_placement_close(struct step_placement *placement)
+{
+    simulate_group_close(&placement->shape);
+}
+
+weft_status step_placement_of_all(const struct step_cluster *cluster, uint32_t ranks, struct step_placement *placement,
+                                  struct error *error)
+{
+    const struct schedule_shape world = world_shape(cluster, ranks);
+    uint32_t *members = malloc(ranks * sizeof *members);
+    if (!members)
+        return error_memory(error, ranks * sizeof *members, "the places of ranks");
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        members[rank] = rank;
+    weft_status status = open_placement(&world, members, ranks, placement, error);
+    free(members);
+    return status;
+}
+
+/* The number of a point's group: its coordinates on the other axes. */
+static uint32_t group_number(const struct step_costs *costs, const uint32_t *point, enum mesh_axis axis)
+{
+    uint32_t number = 0;
+    for (enum mesh_axis other = 0; other < MESH_AXES; other++)
+        if (other != axis)
+            number = number * costs->mesh.extent[other] + point[other];
+    return number;
+}
+
+/* The class of a group: an earlier one of the same placement, or a new one. */
+static weft_status placements_find_class(const struct schedule_shape *world, const uint32_t *members, uint32_t count,
+                                         struct step_placements *placements, uint32_t *class, struct error *error)
+{
+    struct step_placement placement = {0};
+    weft_status status = open_placement(world, members, count, &placement, error);
+    if (status != WEFT_OK)
+        return status;
+    for (*class = 0; *class < placements->count; ++*class)
+        if (placements->classes[*class].hash == placement.hash) {
+            step_placement_close(&placement);
+            return WEFT_OK;
+        }
+    size_t room = placements->count;
+    status = ARRAY_RESERVE(placements->classes, room, placements->count + 1, "the placements of groups", error);
+    if (status == WEFT_OK)
+        placements->classes[placements->count++] = placement;
+    else
+        step_placement_close(&placement);
+    return status;
+}
+
+weft_status step_placements_open(struct step_costs *costs, enum mesh_axis axis, struct step_placements *placements,
+                                 struct error *error)
+{
+    const uint32_t ranks = costs->ranks, extent = costs->mesh.extent[axis], groups = ranks / extent;
+    const struct schedule_shape world = world_shape(costs->cluster, ranks);
+    *placements = (struct step_placements){0};
+    costs->group_count[axis] = groups;
+    costs->groups[axis] = calloc(ranks, sizeof(uint32_t));
+    costs->group_class[axis] = calloc(groups, sizeof(uint32_t));
+    uint32_t *members = calloc(ranks, sizeof *members);
+    weft_status status = WEFT_OK;
+    if (!costs->groups[axis] || !costs->group_class[axis] || !members)
+        status = error_memory(error, ranks * sizeof *members, "the groups of a mesh");
+    for (uint32_t rank = 0; status == WEFT_OK && rank < ranks; rank++) {
+        const uint32_t *point = costs->points + (size_t)rank * MESH_AXES, group = group_number(costs, point, axis);
+        costs->groups[axis][rank] = group;
+        members[(size_t)group * extent + point[axis]] = rank;
+    }
+    for (uint32_t group = 0; status == WEFT_OK && group < groups; group++)
+        status = placements_find_class(&world, members + (size_t)group * extent, extent, placements,
+                                       &costs->group_class[axis][group], error);
+    costs->class_count[axis] = placements->count;
+    free(members);
+    return status;
+}
+
+void step_placements_free(struct step_placements *placements)
+{
+    for (uint32_t class = 0; class < placements->count; class ++)
+        step_placement_close(&placements->classes[class]);
+    free(placements->classes);
+    *placements = (struct step_placements){0};
+}
+
+/* ---- prices ---- */
+
+struct priced_collective {
+    uint64_t key; /* 0: none */
+    struct step_transfer transfer;
+};
+
+struct step_prices {
+    const struct step_cluster *cluster;
+    struct priced_collective *table; /* open addressing */
+    size_t count, room;              /* a power of two */
+};
+
+weft_status step_prices_open(const struct step_cluster *cluster, struct step_prices **prices, struct error *error)
+{
+    struct step_prices *opened = calloc(1, sizeof *opened);
+    if (!opened)
+        return error_memory(error, sizeof *opened, "the prices of collectives");
+    *opened = (struct step_prices){.cluster = cluster, .room = 64};
+    if (!(opened->table = calloc(opened->room, sizeof *opened->table))) {
+        free(opened);
+        return error_memory(error, 64 * sizeof *opened->table, "the prices of collectives");
+    }
+    *prices = opened;
+    return WEFT_OK;
+}
+
+void step_prices_close(struct step_prices *prices)
+{
+    if (!prices)
+        return;
+    free(prices->table);
+    free(prices);
+}
+
+static struct priced_collective *find_price(struct priced_collective *table, size_t room, uint64_t key)
+{
+    size_t at = key & (room - 1);
+    while (table[at].key && table[at].key != key)
+        at = (at + 1) & (room - 1);
+    return &table[at];
+}
+
+static weft_status grow_prices(struct step_prices *prices, struct error *error)
+{
+    const size_t room = 2 * prices->room;
+    struct priced_collective *table = calloc(room, sizeof *table);
+    if (!table)
+        return error_memory(error, room * sizeof *table, "the prices of collectives");
+    for (size_t i = 0; i < prices->room; i++)
+        if (prices->table[i].key)
+            *find_price(table, room, prices->table[i].key) = prices->table[i];
+    free(prices->table);
+    prices->table = table;
+    prices->room = room;
+    return WEFT_OK;
+}
+
+/* A block: all that a rank has in an all-reduce, the part of one rank in the others. */
+static uint64_t request_block(const struct step_request *request, uint32_t ranks)
+{
+    const double bytes = request->collective == COLLECTIVE_ALLREDUCE ? request->bytes : request->bytes / ranks;
+    return bytes > 1 ? (uint64_t)bytes : 1;
+}
+
+/* Of what leaves a rank, the part that stays on its host: the rest passes the host's interfaces. */
+static double bytes_within_host(const struct step_placement *placement, const struct simulated_price *price)
+{
+    uint32_t members = 0;
+    for (uint32_t rank = 0; rank < placement->shape.ranks; rank++)
+        members += shape_node(&placement->shape, rank) == 0;
+    const double near = price->leaving[0] - price->leaving[1] / members;
+    return members > 1 && near > 0 ? near : 0;
+}
+
+static weft_status compute_price(const struct step_prices *prices, const struct step_placement *placement,
+                                 const struct step_request *request, struct step_transfer *transfer,
+                                 struct error *error)
+{
+    struct schedule_shape shape = placement->shape;
+    struct simulated_price price;
+    shape.collective = request->collective;
+    shape.reproducible = request->reproducible;
+    shape.block_bytes = request_block(request, shape.ranks);
+    weft_status status = simulate_price(prices->cluster->links, &shape, 1, &price, error);
+    if (status != WEFT_OK)
+        return status;
+    *transfer =
+        (struct step_transfer){.seconds = price.seconds + prices->cluster->collective_launch, .busy = price.busy};
+    for (uint32_t level = 1; level < STEP_LINK_LEVELS; level++)
+        transfer->bytes[level] = price.leaving[level];
+    transfer->bytes[0] = bytes_within_host(placement, &price);
+    return WEFT_OK;
+}
+
+static void add_transfer(struct step_transfer *sum, const struct step_transfer *more)
+{
+    const double seconds = sum->seconds + more->seconds;
+    sum->busy = seconds > 0 ? (sum->busy * sum->seconds + more->busy * more->seconds) / seconds : 0;
+    sum->seconds = seconds;
+    for (uint32_t level = 0; level < STEP_LINK_LEVELS; level++)
+        sum->bytes[level] += more->bytes[level];
+}
+
+weft_status step_prices_add(struct step_prices *prices, const struct step_placement *placement,
+                            const struct step_request *request, struct step_transfer *transfer, struct error *error)
+{
+    if (placement->shape.ranks == 1 || !(request->bytes > 0))
+        return WEFT_OK;
+    weft_status status = WEFT_OK;
+    if (2 * prices->count >= prices->room)
+        status = grow_prices(prices, error);
+    if (status != WEFT_OK)
+        return status;
+    uint64_t key = hash_number(request->collective, placement->hash);
+    key = hash_number(request->reproducible, hash_number(request_block(request, placement->shape.ranks), key)) | 1;
+    struct priced_collective *found = find_price(prices->table, prices->room, key);
+    if (!found->key) {
+        struct step_transfer computed;
+        status = compute_price(prices, placement, request, &computed, error);
+        if (status != WEFT_OK)
+            return status;
+        *found = (struct priced_collective){key, computed};
+        prices->count++;
+    }
+    add_transfer(transfer, &found->transfer);
+    return WEFT_OK;
+}
+
+/* ---- messages ---- */
+
+struct step_transfer step_message_of(const struct step_cluster *cluster, uint32_t level, double bytes)
+{
+    struct link_parameters link = level ? cluster->links->far : cluster->links->near;
+    if (level && cluster->links->interfaces > 1)
+        link.bandwidth /= cluster->links->interfaces;
+    for (uint32_t l = 0; l + 1 < level; l++) {
+        const struct link_parameters *above = &cluster->links->above[l];
+        if (above->latency > 0)
+            link.latency = above->latency;
+        if (above->overhead > 0)
+            link.overhead = above->overhead;
+        if (above->bandwidth > 0 && above->bandwidth < link.bandwidth)
+            link.bandwidth = above->bandwidth;
+    }
+    const double moved = bytes + (level ? SIMULATED_HEADER_BYTES : 0);
+    struct step_transfer transfer = {.seconds = link.latency + 2 * link.overhead +
+                                                (link.bandwidth > 0 ? moved / link.bandwidth : 0)};
+    for (uint32_t l = level ? 1 : 0; l <= level; l++)
+        transfer.bytes[l] = bytes;
+    return transfer;
+}

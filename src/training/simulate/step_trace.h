@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** A simulated step as a timeline for chrome://tracing and ui.perfetto.dev (Chrome's trace event format). */
+#ifndef WEFT_TRAINING_SIMULATE_STEP_TRACE_H
+#define WEFT_TRAINING_SIMULATE_STEP_TRACE_H
+
+#include "training/simulate/step_simulate.h"
+
+#include <stdio.h>
+
+/**
+ * Write a JSON object to `out`: a process for each host, and in it a thread for each rank. Passes of a micro-batch through
+ * a stage are one event, with their collectives; so are the updates. Messages and collectives over the data axis overlap
+ * them, and are asynchronous events. `result` is from a simulation with keep_times. Times are in microseconds.
+ */
+void step_trace_write(const struct step_costs *costs, const struct step_result *result, FILE *out);
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "training/simulate/work.h"
+
+#include "training/simulate/internal/work_record.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct model_work {
+    const struct model_description *description;
+    double row_bytes; /* of an element of all rows of a rank between layers */
+    size_t *numbers;  /* of each layer and pass: of its kind */
+    struct layer_work *kinds;
+    size_t kind_count, kind_room;
+};
+
+static bool works_are_equal(const struct layer_work *a, const struct layer_work *b)
+{
+    if (a->precision != b->precision || a->product_count != b->product_count || a->bytes != b->bytes ||
+        a->kernels != b->kernels || a->exchange_count != b->exchange_count ||
+        memcmp(a->products, b->products, a->product_count * sizeof *a->products) != 0)
+        return false;
+    for (uint32_t i = 0; i < a->exchange_count; i++)
+        if (a->exchanges[i].collective != b->exchanges[i].collective || a->exchanges[i].bytes != b->exchanges[i].bytes)
+            return false;
+    return true;
+}
+
+static weft_status kind_number(struct model_work *work, const struct layer_work *one, size_t *number,
+                               struct error *error)
+{
+    weft_status status = WEFT_OK;
+    for (*number = 0; *number < work->kind_count; (*number)++)
+        if (works_are_equal(&work->kinds[*number], one))
+            return WEFT_OK;
+    status = ARRAY_RESERVE(work->kinds, work->kind_room, work->kind_count + 1, "the work of layers", error);
+    if (status == WEFT_OK)
+        work->kinds[work->kind_count++] = *one;
+    return status;
+}
+
+static weft_status record_layers(struct model_work *work, const struct work_settings *settings, struct error *error)
+{
+    struct work_recorder recorder;
+    weft_status status = work_recorder_open(&recorder, work->description, settings, error);
+    for (size_t i = 0; status == WEFT_OK && i < work->description->layer_count; i++) {
+        struct layer_work passes[WORK_PASSES];
+        status = work_recorder_layer(&recorder, i, passes, error);
+        for (int pass = 0; status == WEFT_OK && pass < WORK_PASSES; pass++)
+            status = kind_number(work, &passes[pass], &work->numbers[i * WORK_PASSES + (size_t)pass], error);
+    }
+    work_recorder_close(&recorder);
+    return status;
+}
+
+weft_status model_work_open(const struct model_description *description, const struct work_settings *settings,
+                            struct model_work **result, struct error *error)
+{
+    const size_t numbers = description->layer_count * WORK_PASSES,
+                 parts = settings->divides_rows ? description->tensor_ranks : 1;
+    struct model_work *work = calloc(1, sizeof *work);
+    if (!work)
+        return error_memory(error, sizeof *work, "the work of a network");
+    *work = (struct model_work){.description = description,
+                                .row_bytes = (double)(settings->batch * settings->sequence) / (double)parts *
+                                             (double)weft_type_size(settings->implementation->type),
+                                .numbers = calloc(numbers, sizeof *work->numbers)};
+    weft_status status = work->numbers ? record_layers(work, settings, error)
+                                       : error_memory(error, numbers * sizeof *work->numbers, "the work of a network");
+    if (status != WEFT_OK) {
+        model_work_close(work);
+        return status;
+    }
+    *result = work;
+    return WEFT_OK;
+}
+
+void model_work_close(struct model_work *work)
+{
+    if (!work)
+        return;
+    free(work->numbers);
+    free(work->kinds);
+    free(work);
+}
+
+size_t model_work_kinds(const struct model_work *work)
+{
+    return work->kind_count;
+}
+
+size_t model_work_kind(const struct model_work *work, size_t layer, enum work_pass pass)
+{
+    return work->numbers[layer * WORK_PASSES + pass];
+}
+
+const struct layer_work *model_work_of(const struct model_work *work, size_t layer, enum work_pass pass)
+{
+    return &work->kinds[model_work_kind(work, layer, pass)];
+}
+
+double model_work_output_bytes(const struct model_work *work, size_t layer)
+{
+    struct model_layer facts;
+    model_get_layer(work->description, layer, WEFT_F32, WEFT_F32, &(struct model_options){.batch = 1, .sequence = 1},
+                    &facts);
+    return work->row_bytes * (double)facts.width;
+}
+
+double layer_work_flops(const struct layer_work *work)
+{
+    double flops = 0;
+    for (uint32_t i = 0; i < work->product_count; i++) {
+        const struct work_product *product = &work->products[i];
+        flops += 2 * product->rows * product->columns * product->inner * product->batch * product->count;
+    }
+    return flops;
+}
+
+/* ---- work that is not a layer's ---- */
+
+static struct layer_work memory_pass(const struct implementation *implementation, double bytes)
+{
+    return (struct layer_work){.precision = implementation->precision, .bytes = bytes, .kernels = bytes > 0 ? 1 : 0};
+}
+
+struct layer_work work_accumulate(const struct implementation *implementation, double elements)
+{
+    return memory_pass(implementation, elements * implementation->accumulation_bytes);
+}
+
+struct layer_work work_norm(const struct implementation *implementation, double elements)
+{
+    return memory_pass(implementation, elements * implementation->gradient_bytes);
+}
+
+struct layer_work work_update(const struct implementation *implementation, double elements)
+{
+    return memory_pass(implementation, elements * implementation->update_traffic_bytes);
+}

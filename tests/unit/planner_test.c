@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The planner's choice is that of pricing everything, on random models, clusters and batches. */
+#include "base/random.h"
+#include "training/plan/planner.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define CASES 50
+
+struct planner_case {
+    struct model_description *description;
+    struct train_config config;
+    struct cluster_file file;
+    struct cluster cluster;
+    struct planner_cluster planned;
+    struct planner_setting setting;
+    struct planner *planner;
+};
+
+/* One of `count` numbers. */
+static uint32_t pick(uint64_t seed, uint64_t *number, const uint32_t *choices, uint32_t count)
+{
+    return choices[random_below(seed, ++*number, count)];
+}
+
+static void make_model(struct planner_case *one, uint64_t seed, uint64_t *number)
+{
+    static const uint32_t layers[] = {1, 2, 3}, widths[] = {64, 128, 256}, vocabularies[] = {256, 5000};
+    struct model_shape shape = {.kind = "gpt",
+                                .layers = pick(seed, number, layers, 3),
+                                .heads = 4,
+                                .width = pick(seed, number, widths, 3),
+                                .context = 128,
+                                .vocabulary = pick(seed, number, vocabularies, 2)};
+    assert_int_equal(model_describe(&shape, &one->description, NULL), WEFT_OK);
+    one->config.shape = shape;
+}
+
+/* Hosts of a few devices. Where memory is scarce, it is a little more than the weights and their gradients. */
+static void make_cluster(struct planner_case *one, uint64_t seed, uint64_t *number)
+{
+    static const uint32_t ranks[] = {2, 3, 4, 6}, hosts[] = {1, 2}, speeds[] = {1, 10, 100}, scarce[] = {0, 1, 2};
+    const uint32_t each = pick(seed, number, ranks, 4), count = each == 6 ? 1 : pick(seed, number, hosts, 2);
+    const double flops = 1e11 * pick(seed, number, speeds, 3), link = 1e8 * pick(seed, number, speeds, 3);
+    const uint64_t state = one->description->weights * 16;
+    strcpy(one->file.name, "made");
+    one->file.device_count = 1;
+    one->file.devices[0] =
+        (struct cluster_device){.memory_bytes = pick(seed, number, scarce, 3) ? (32u << 20) + state : (uint64_t)1 << 36,
+                                .memory_bandwidth = 20e9,
+                                .flops = {flops, 2 * flops, 2 * flops},
+                                .launch_seconds = 1e-6};
+    one->cluster = (struct cluster){
+        .nodes = count,
+        .ranks_per_node = each,
+        .links = {.near = {.latency = 1e-6, .overhead = 1e-7, .bandwidth = 10e9},
+                  .far = {.latency = 1e-5, .overhead = 1e-6, .bandwidth = link},
+                  .copy_bandwidth = 20e9,
+                  .memory_bandwidth = 10e9,
+                  .cache_bytes = 32 << 20,
+                  .cores = each},
+    };
+    one->file.level_count = 2;
+    one->file.levels[0].size = each;
+    one->file.levels[1].size = count;
+    one->cluster.file = &one->file;
+}
+
+static void open_case(struct planner_case *one, uint64_t seed)
+{
+    static const uint32_t batches[] = {2, 4, 6};
+    uint64_t number = 0;
+    *one = (struct planner_case){.config = {.sequence = 64, .gradients = WEFT_F32}};
+    make_model(one, seed, &number);
+    make_cluster(one, seed, &number);
+    one->config.batch = pick(seed, &number, batches, 3);
+    assert_int_equal(planner_cluster_open(&one->cluster, 0, NULL, &one->planned, NULL), WEFT_OK);
+    one->setting = (struct planner_setting){
+        .description = one->description,
+        .config = &one->config,
+        .cluster = &one->planned,
+        .space = {.precisions = {seed % 2 ? WEFT_F32 : WEFT_BF16},
+                  .precision_count = 1,
+                  .buckets = {256 << 10},
+                  .bucket_count = 1},
+    };
+    assert_int_equal(planner_open(&one->setting, &one->planner, NULL), WEFT_OK);
+}
+
+static void close_case(struct planner_case *one)
+{
+    planner_close(one->planner);
+    planner_cluster_close(&one->planned);
+    model_description_free(one->description);
+}
+
+/* What is known of all strategies that complete a set. */
+struct exhausted {
+    struct search_plan best;
+    bool found;
+    uint64_t unfit;
+};
+
+static void check_bound(struct planner *planner, const struct strategy *partial, enum strategy_depth depth,
+                        double seconds)
+{
+    for (int close = 0; close < 2; close++) {
+        double bound;
+        assert_int_equal(planner_bound(planner, partial, depth, close, &bound, NULL), WEFT_OK);
+        if (bound > seconds * (1 + 1e-9)) {
+            char text[STRATEGY_TEXT_BYTES];
+            print_error("depth %d: %s takes %.6g ms, and its bound is %.6g ms\n", depth,
+                        strategy_describe(partial, text), seconds * 1e3, bound * 1e3);
+        }
+        assert_true(bound <= seconds * (1 + 1e-9));
+    }
+}
+
+/* Price a strategy, if it fits; returns its seconds. */
+static double exhaust_one(struct planner *planner, const struct strategy *strategy, struct exhausted *all)
+{
+    struct search_plan plan = {.strategy = *strategy};
+    uint64_t needed, available;
+    assert_int_equal(planner_price(planner, strategy, &plan.price, NULL), WEFT_OK);
+    assert_int_equal(planner_memory(planner, strategy, &needed, &available, NULL), WEFT_OK);
+    if (needed > available) {
+        all->unfit++;
+    } else {
+        if (!all->found || search_plan_compare(&plan, &all->best) < 0)
+            all->best = plan;
+        all->found = true;
+    }
+    return plan.price.seconds;
+}
+
+/* The least seconds of all strategies of a set; no bound is above. */
+static double exhaust(struct planner *planner, const struct strategy *partial, enum strategy_depth depth,
+                      struct exhausted *all)
+{
+    struct strategy_list children = {0};
+    double least = INFINITY;
+    if (depth == STRATEGY_WHOLE) {
+        least = exhaust_one(planner, partial, all);
+    } else {
+        assert_int_equal(strategy_expand(planner_space(planner), partial, depth, &children, NULL), WEFT_OK);
+        for (size_t i = 0; i < children.count; i++)
+            least = fmin(least, exhaust(planner, &children.items[i], (enum strategy_depth)(depth + 1), all));
+        free(children.items);
+    }
+    if (depth > STRATEGY_ALL && least < INFINITY)
+        check_bound(planner, partial, depth, least);
+    return least;
+}
+
+static void the_choice_is_that_of_pricing_everything(void **state)
+{
+    uint32_t with_plans = 0;
+    uint64_t priced = 0, strategies = 0;
+    for (uint64_t seed = 1; seed <= CASES; seed++) {
+        struct planner_case one;
+        struct exhausted all = {0};
+        struct search_result result;
+        open_case(&one, seed);
+        assert_int_equal(planner_search(one.planner, &result, NULL), WEFT_OK);
+        exhaust(one.planner, NULL, STRATEGY_ALL, &all);
+        assert_int_equal(result.count > 0, all.found);
+        assert_int_equal(result.priced + result.unfit + result.excluded, result.strategies);
+        assert_true(result.unfit <= all.unfit && result.gap == 0);
+        if (all.found)
+            assert_int_equal(search_plan_compare(&result.plans[0], &all.best), 0);
+        with_plans += all.found;
+        priced += result.priced;
+        strategies += result.strategies;
+        search_result_free(&result);
+        close_case(&one);
+    }
+    assert_true(with_plans > CASES / 2 && priced < strategies / 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_choice_is_that_of_pricing_everything),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The work of layers: what is recorded is what the formulas of the literature say, whole and divided. */
+#include "training/simulate/device_time.h"
+#include "training/simulate/work.h"
+
+#include "base/array.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct model_shape shapes[] = {
+    {.kind = "gpt", .layers = 3, .heads = 4, .width = 64, .context = 32, .vocabulary = 100},
+    {.kind = "llama", .layers = 2, .heads = 4, .kv_heads = 2, .width = 64, .context = 32, .vocabulary = 100},
+    {.kind = "mlp", .layers = 2, .width = 16, .context = 32, .vocabulary = 100, .window = 3},
+    {.kind = "mlp", .layers = 1, .width = 16, .context = 32, .vocabulary = 100, .window = 32},
+};
+
+static const struct implementation *find_implementation(const char *name)
+{
+    const struct implementation *implementation = NULL;
+    assert_int_equal(implementation_find(name, &implementation, NULL), WEFT_OK);
+    return implementation;
+}
+
+static struct model_description *describe(const struct model_shape *shape, size_t tensor)
+{
+    struct model_description *description;
+    struct error error = {0};
+    weft_status status = model_describe(shape, &description, &error);
+    if (status == WEFT_OK && tensor > 1)
+        status = model_divide(description, tensor, 0, &error);
+    if (status != WEFT_OK)
+        fail_msg("%s", error.text);
+    return description;
+}
+
+static struct model_work *open_work(const struct model_description *description, const struct work_settings *settings)
+{
+    struct model_work *work;
+    struct error error = {0};
+    if (model_work_open(description, settings, &work, &error) != WEFT_OK)
+        fail_msg("%s", error.text);
+    return work;
+}
+
+static double total_flops(const struct model_work *work, const struct model_description *description,
+                          enum work_pass pass)
+{
+    double flops = 0;
+    for (size_t i = 0; i < description->layer_count; i++)
+        flops += layer_work_flops(model_work_of(work, i, pass));
+    return flops;
+}
+
+static bool are_close(double a, double b)
+{
+    return fabs(a - b) <= 1e-9 * fabs(b);
+}
+
+static void products_are_those_of_the_formula(void **state)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(shapes); i++) {
+        struct model_description *description = describe(&shapes[i], 1);
+        struct model_work *work = open_work(
+            description, &(struct work_settings){
+                             .implementation = find_implementation("megatron-2022"), .batch = 2, .sequence = 32});
+        const double forward = model_flops_per_token(description, 32) / 3 * 2 * 32,
+                     inputs = total_flops(work, description, WORK_BACKWARD_INPUT),
+                     weights = total_flops(work, description, WORK_BACKWARD_WEIGHTS);
+        /* The formula gives an mlp's first rows a whole window; the layer skips rows before the sequence. */
+        const double window = (double)shapes[i].window,
+                     skipped = window > 0 ? 2 * 2 * window * (window - 1) / 2 * 16 * 64 : 0;
+        assert_true(are_close(total_flops(work, description, WORK_FORWARD), forward - skipped));
+        assert_true(are_close(inputs + weights, 2 * (forward - skipped)));
+        assert_true(total_flops(work, description, WORK_RECOMPUTE) == 0);
+        model_work_close(work);
+        model_description_free(description);
+    }
+}
+
+/* The ranks of a tensor axis share the products evenly, and nothing else changes but the rows between layers. */
+static void ranks_of_a_tensor_axis_share_products(void **state)
+{
+    struct model_description *whole = describe(&shapes[0], 1), *part = describe(&shapes[0], 4);
+    struct work_settings settings = {
+        .implementation = find_implementation("megatron-2022"), .batch = 2, .sequence = 32};
+    struct model_work *alone = open_work(whole, &settings), *divided = open_work(part, &settings);
+    settings.divides_rows = true;
+    struct model_work *by_rows = open_work(part, &settings);
+    for (enum work_pass pass = WORK_FORWARD; pass <= WORK_BACKWARD_WEIGHTS; pass++) {
+        assert_true(4 * total_flops(divided, part, pass) == total_flops(alone, whole, pass));
+        assert_true(total_flops(by_rows, part, pass) == total_flops(divided, part, pass));
+    }
+    /* Megatron-LM: an all-reduce of the rows in each direction, batch x sequence x width elements of 2 bytes. */
+    const double rows = 2 * 32 * 64 * 2;
+    for (enum work_pass pass = WORK_FORWARD; pass <= WORK_BACKWARD_INPUT; pass++) {
+        const struct layer_work *attention = model_work_of(divided, 1, pass);
+        assert_int_equal(attention->exchange_count, 1);
+        assert_int_equal(attention->exchanges[0].collective, COLLECTIVE_ALLREDUCE);
+        assert_true(attention->exchanges[0].bytes == rows);
+        assert_int_equal(model_work_of(alone, 1, pass)->exchange_count, 0);
+    }
+    /* With rows divided, too: gather them, and reduce-scatter the sums; the same bytes. */
+    const struct layer_work *forward = model_work_of(by_rows, 2, WORK_FORWARD);
+    assert_int_equal(forward->exchange_count, 2);
+    assert_int_equal(forward->exchanges[0].collective, COLLECTIVE_ALLGATHER);
+    assert_int_equal(forward->exchanges[1].collective, COLLECTIVE_REDUCE_SCATTER);
+    assert_true(forward->exchanges[0].bytes == rows && forward->exchanges[1].bytes == rows);
+    assert_true(forward->bytes < model_work_of(divided, 2, WORK_FORWARD)->bytes);
+    assert_true(model_work_output_bytes(by_rows, 1) == rows / 4);
+    model_work_close(alone);
+    model_work_close(divided);
+    model_work_close(by_rows);
+    model_description_free(whole);
+    model_description_free(part);
+}
+
+/* What a block recomputes: nothing, scores and softmax, all but its last product, or all. */
+static void recomputation_repeats_the_forward_pass(void **state)
+{
+    struct model_description *description = describe(&shapes[0], 1);
+    static const struct {
+        const char *implementation;
+        enum model_recompute recompute;
+        double attention, feed_forward; /* products in units of rows x width x width, and of scores */
+        double scores;
+    } cases[] = {
+        {"weft", MODEL_RECOMPUTE_NOTHING, 0, 0, 0},      {"weft", MODEL_RECOMPUTE_ATTENTION, 3, 0, 0.5},
+        {"weft", MODEL_RECOMPUTE_ALL, 3, 4, 0.5},        {"megatron-2022", MODEL_RECOMPUTE_ATTENTION, 0, 0, 1},
+        {"megatron-2022", MODEL_RECOMPUTE_ALL, 4, 8, 1},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        const struct implementation *implementation = find_implementation(cases[i].implementation);
+        struct model_work *work = open_work(description, &(struct work_settings){.implementation = implementation,
+                                                                                 .batch = 2,
+                                                                                 .sequence = 32,
+                                                                                 .recompute = cases[i].recompute});
+        const double unit = 2.0 * 64 * 64 * 64, pairs = implementation->skips_masked ? 33 / 32.0 : 1,
+                     scores = 2 * 2.0 * 2 * 32 * 32 * 64 * pairs * cases[i].scores;
+        assert_true(layer_work_flops(model_work_of(work, 1, WORK_RECOMPUTE)) == cases[i].attention * unit + scores);
+        assert_true(layer_work_flops(model_work_of(work, 2, WORK_RECOMPUTE)) == cases[i].feed_forward * unit);
+        assert_int_equal(model_work_of(work, 0, WORK_RECOMPUTE)->kernels, 0);
+        model_work_close(work);
+    }
+    model_description_free(description);
+}
+
+static void equal_layers_share_their_work(void **state)
+{
+    const struct model_shape large = {
+        .kind = "gpt", .layers = 96, .heads = 96, .width = 12288, .context = 2048, .vocabulary = 51200};
+    struct model_description *description = describe(&large, 8);
+    struct model_work *work =
+        open_work(description, &(struct work_settings){.implementation = find_implementation("megatron-2021"),
+                                                       .batch = 4,
+                                                       .sequence = 2048,
+                                                       .divides_rows = true,
+                                                       .recompute = MODEL_RECOMPUTE_ALL,
+                                                       .dropout = 0.1});
+    assert_ptr_equal(model_work_of(work, 1, WORK_FORWARD), model_work_of(work, 191, WORK_FORWARD));
+    assert_ptr_not_equal(model_work_of(work, 1, WORK_FORWARD), model_work_of(work, 2, WORK_FORWARD));
+    assert_true(model_work_kinds(work) <= 16);
+    model_work_close(work);
+    model_description_free(description);
+}
+
+/* ---- the time of a device ---- */
+
+static const struct cluster_device device = {
+    .kind = "test",
+    .memory_bandwidth = 1e9,
+    .flops = {[CLUSTER_F32] = 1e12},
+    .launch_seconds = 1e-6,
+    .product_share = 0.5,
+    .product_half = 1e6,
+    .memory_share = 0.5,
+};
+
+static void a_device_takes_the_longer_of_arithmetic_and_memory(void **state)
+{
+    struct layer_work work = {
+        .bytes = 1e6,
+        .kernels = 3,
+        .products = {{.rows = 100, .columns = 100, .inner = 100, .batch = 2, .count = 3, .bytes = 1},
+                     {.rows = 1, .columns = 100, .inner = 100, .batch = 1, .count = 1, .bytes = 1e6}},
+        .product_count = 2};
+    const double expected = 1e6 / 5e8 + 3e-6 + 3 * (4e6 + 1e6) / 5e11 + 1e6 / 5e8;
+    assert_true(are_close(device_seconds(&device, &work), expected));
+    assert_true(device_seconds(&device, &(struct layer_work){0}) == 0);
+    assert_true(device_seconds(&device, &(struct layer_work){.bytes = 1}) > 0);
+}
+
+static void a_device_that_cannot_is_named(void **state)
+{
+    struct error error = {0};
+    assert_int_equal(device_check(&device, find_implementation("weft"), &error), WEFT_OK);
+    assert_int_equal(device_check(&device, find_implementation("weft-bf16"), &error), WEFT_ERROR_ARGUMENT);
+    assert_non_null(strstr(error.text, "test"));
+    assert_non_null(strstr(error.text, "bf16"));
+    const struct implementation *none = NULL;
+    error_clear(&error);
+    assert_int_equal(implementation_find("megatron-2020", &none, &error), WEFT_ERROR_ARGUMENT);
+    assert_non_null(strstr(error.text, "did you mean 'megatron-202"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_are_those_of_the_formula),
+        cmocka_unit_test(ranks_of_a_tensor_axis_share_products),
+        cmocka_unit_test(recomputation_repeats_the_forward_pass),
+        cmocka_unit_test(equal_layers_share_their_work),
+        cmocka_unit_test(a_device_takes_the_longer_of_arithmetic_and_memory),
+        cmocka_unit_test(a_device_that_cannot_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
