@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-weft_status planner_divide(struct planner *planner, uint32_t tensor, const struct model_description **divided,
-                           struct error *error)
+/* The network as one rank of a tensor axis has it. */
+static weft_status divide_network(struct planner *planner, uint32_t tensor, const struct model_description **divided,
+                                  struct error *error)
 {
     struct model_description **kept = &planner->divided[tensor];
     weft_status status = WEFT_OK;
@@ -128,7 +129,7 @@ static weft_status table_fill(struct planner *planner, const struct strategy *st
     };
     const struct model_description *divided;
     struct model_work *work = NULL;
-    weft_status status = planner_divide(planner, strategy->mesh.extent[MESH_TENSOR], &divided, error);
+    weft_status status = divide_network(planner, strategy->mesh.extent[MESH_TENSOR], &divided, error);
     if (status == WEFT_OK)
         status = model_work_open(divided, &settings, &work, error);
     if (status != WEFT_OK)

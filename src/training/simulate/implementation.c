@@ -28,9 +28,10 @@
     .gradient_wire_bytes = 4, .optimizer_bytes = 8, .update_traffic_bytes = 28, .accumulation_bytes = 12,              \
     .skips_masked = true, .overlaps_reductions = true, .overlaps_pipeline = true
 #define MEGATRON_COMMON                                                                                                \
-    .launches = 3, .layers_of_checkpoint = 2, .logit_bytes = 8, .gathers_again = true, .stores_scores = true,          \
-    .score_dropout = 0.1, .recomputes_core_only = true, .recomputes_outputs = true, .scatters_messages = true,         \
-    .weight_bytes = 2, .update_traffic_bytes = 44
+    .precision = CLUSTER_F16, .type = WEFT_F16, .activations = WEFT_F16, .launches = 3, .layers_of_checkpoint = 2,     \
+    .logit_bytes = 8, .gathers_again = true, .stores_scores = true, .score_dropout = 0.1,                              \
+    .recomputes_core_only = true, .recomputes_outputs = true, .scatters_messages = true, .weight_bytes = 2,            \
+    .update_traffic_bytes = 44
 
 static const struct implementation table[] = {
     {.name = "weft",
@@ -53,9 +54,6 @@ static const struct implementation table[] = {
      WEFT_COMMON},
     {.name = "megatron-2021",
      .about = "Megatron-LM as of 2021, f16",
-     .precision = CLUSTER_F16,
-     .type = WEFT_F16,
-     .activations = WEFT_F16,
      .gradient_bytes = 2,
      .gradient_wire_bytes = 2,
      .accumulation_bytes = 6,
@@ -65,9 +63,6 @@ static const struct implementation table[] = {
      MEGATRON_COMMON},
     {.name = "megatron-deepspeed",
      .about = "Megatron-DeepSpeed as of 2022, f16",
-     .precision = CLUSTER_F16,
-     .type = WEFT_F16,
-     .activations = WEFT_F16,
      .gradient_bytes = 2,
      .gradient_wire_bytes = 2,
      .accumulation_bytes = 6,
@@ -77,9 +72,6 @@ static const struct implementation table[] = {
      MEGATRON_COMMON},
     {.name = "megatron-2022",
      .about = "Megatron-LM as of 2022, gradients summed in f32",
-     .precision = CLUSTER_F16,
-     .type = WEFT_F16,
-     .activations = WEFT_F16,
      .gradient_bytes = 4,
      .gradient_wire_bytes = 4,
      .accumulation_bytes = 0,
@@ -87,12 +79,6 @@ static const struct implementation table[] = {
      .runtime_bytes = 5e9,
      MEGATRON_COMMON},
 };
-
-const struct implementation *implementations(size_t *count)
-{
-    *count = ARRAY_SIZE(table);
-    return table;
-}
 
 const struct implementation *implementation_weft(enum cluster_precision precision)
 {

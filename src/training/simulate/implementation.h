@@ -59,9 +59,6 @@ struct implementation {
 /** Weft's own with products in `precision`, weights and rows between layers in f32. */
 const struct implementation *implementation_weft(enum cluster_precision precision);
 
-/** All of them, Weft's own first; `count` receives their number. */
-const struct implementation *implementations(size_t *count);
-
 /** The one called `name`. An unknown name is WEFT_ERROR_ARGUMENT, and the message lists the names. */
 weft_status implementation_find(const char *name, const struct implementation **implementation, struct error *error);
 

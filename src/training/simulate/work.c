@@ -89,14 +89,9 @@ size_t model_work_kinds(const struct model_work *work)
     return work->kind_count;
 }
 
-size_t model_work_kind(const struct model_work *work, size_t layer, enum work_pass pass)
-{
-    return work->numbers[layer * WORK_PASSES + pass];
-}
-
 const struct layer_work *model_work_of(const struct model_work *work, size_t layer, enum work_pass pass)
 {
-    return &work->kinds[model_work_kind(work, layer, pass)];
+    return &work->kinds[work->numbers[layer * WORK_PASSES + pass]];
 }
 
 double model_work_output_bytes(const struct model_work *work, size_t layer)

@@ -89,9 +89,8 @@ void model_work_close(struct model_work *work);
  */
 const struct layer_work *model_work_of(const struct model_work *work, size_t layer, enum work_pass pass);
 
-/** The number of different objects above, and the number of the one of a pass: for arrays of prices. */
+/** The number of different objects above. */
 size_t model_work_kinds(const struct model_work *work);
-size_t model_work_kind(const struct model_work *work, size_t layer, enum work_pass pass);
 
 /** Bytes of the rows that leave a layer on one rank of the tensor axis: a message of the pipeline. */
 double model_work_output_bytes(const struct model_work *work, size_t layer);

@@ -2,16 +2,6 @@
 /* The price of every algorithm of a collective, and the choice among them. */
 #include "core/schedule/simulate/simulate_price.h"
 
-weft_status simulate_algorithm(const struct algorithm *algorithm, const struct schedule_shape *shape,
-                               const struct simulated_cluster *cluster, double *seconds, struct error *error)
-{
-    struct simulated_report report;
-    weft_status status = schedule_simulate_shape(algorithm, shape, cluster, NULL, &report, error);
-    if (status == WEFT_OK)
-        *seconds = report.seconds;
-    return status;
-}
-
 /* Why an algorithm is not a candidate, or NULL. */
 static const char *refusal(const struct algorithm *algorithm, const struct schedule_shape *shape)
 {

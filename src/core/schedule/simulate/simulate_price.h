@@ -74,12 +74,8 @@ struct algorithm_prices {
 weft_status simulate_prices(const struct simulated_cluster *cluster, const struct schedule_shape *shape,
                             uint32_t most_ranks, struct algorithm_prices *prices, struct error *error);
 
-/** Seconds that `algorithm`, which must support `shape`, takes for shape->block_bytes. */
-weft_status simulate_algorithm(const struct algorithm *algorithm, const struct schedule_shape *shape,
-                               const struct simulated_cluster *cluster, double *seconds, struct error *error);
-
 /**
- * The same; extrapolated as in simulate_prices(), unless all nodes are alike, so that one is simulated for all.
+ * Seconds that `algorithm`, which must support `shape`, takes for shape->block_bytes; extrapolated as in simulate_prices(), unless all nodes are alike, so that one is simulated for all.
  * simulate_report(): with all that is found (an extrapolated one has no loads, and the work of the ranks in smaller
  * shapes).
  */

@@ -61,10 +61,6 @@ static inline uint32_t planner_device_of(const struct planner *planner, uint32_t
     return cluster->device_of ? cluster->device_of[rank] : 0;
 }
 
-/** The network as one rank of the strategy's tensor axis has it. Errors: MEMORY. */
-weft_status planner_divide(struct planner *planner, uint32_t tensor, const struct model_description **divided,
-                           struct error *error);
-
 /** The table for the choices of a strategy at STRATEGY_PASSES or below. Errors: MEMORY; those of measuring. */
 weft_status planner_passes(struct planner *planner, const struct strategy *strategy, const struct pass_table **table,
                            struct error *error);
