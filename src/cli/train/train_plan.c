@@ -30,7 +30,7 @@ static const struct planned_option {
     {"parameter-server", MEMBER(parameter_server)},
 };
 
-/* The same of the run: where they are not given, the plan's count. */
+/* Whether the command line has this option. */
 static bool is_given(char *const *arguments, const char *name, char letter)
 {
     struct argument *list = NULL;
@@ -155,11 +155,12 @@ static weft_status settle_given(struct train_plan *plan, const struct model_desc
     const char *between = *differences && *plan->differences ? "; " : "";
     if (!plan->force)
         return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "the plan in '%s' (%s) is not of this run: %s%s%s; change these, or add --force", plan->path,
-                         strategy_describe(&plan->plan.strategy, strategy), plan->differences, between, differences);
+                         "the run does not match the plan in '%s' (%s): %s%s%s; correct the options, or add --force",
+                         plan->path, strategy_describe(&plan->plan.strategy, strategy), plan->differences, between,
+                         differences);
     if (warnings)
-        fprintf(warnings, "weft: warning: the plan in '%s' is not of this run: %s%s%s\n", plan->path, plan->differences,
-                between, differences);
+        fprintf(warnings, "weft: warning: the run does not match the plan in '%s': %s%s%s\n", plan->path,
+                plan->differences, between, differences);
     if (plan_model_hash(description) != plan->plan.model_hash)
         config->first_unit = NULL; /* its layers are others */
     return WEFT_OK;

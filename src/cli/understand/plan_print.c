@@ -80,7 +80,7 @@ static void print_sensitivities(const struct plan_answer *answer, FILE *output)
     if (answer->sensitivity_count)
         fprintf(output, "\nthe same strategy with\n");
     for (size_t i = 0; i < answer->sensitivity_count; i++)
-        fprintf(output, "  %-32s %.2fx faster\n", answer->sensitivities[i].what,
+        fprintf(output, "  %-32s %.2f times as fast\n", answer->sensitivities[i].what,
                 best / answer->sensitivities[i].seconds);
 }
 
@@ -98,8 +98,14 @@ void plan_print(const struct plan_answer *answer, FILE *output)
     print_next(answer, output);
     print_sensitivities(answer, output);
     const struct strategy *best = &answer->result->plans[0].strategy;
-    fprintf(output, "\nrun it: weft run -n %u -- weft train --model %s --batch %u --sequence %u %s --data FILE\n",
+    fprintf(output, "\nrun it: weft run -n %u -- weft train --model %s --batch %u --sequence %u %s",
             mesh_ranks(&best->mesh), answer->model, space->batch, space->sequence, strategy_options(best, text));
+    const struct train_config *config = answer->setting->config;
+    if (config->optimizer.kind != OPTIMIZER_ADAMW)
+        fprintf(output, " --optimizer %s", optimizer_names[config->optimizer.kind]);
+    if (config->gradients != WEFT_F32)
+        fprintf(output, " --gradients %s", weft_type_name(config->gradients));
+    fprintf(output, " --data FILE\n");
 }
 
 /* ---- as JSON ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The subcommand of `weft plan` that shows how a run would be spread over its ranks. */
+/** The subcommands of `weft plan`. */
 #ifndef WEFT_CLI_UNDERSTAND_PLAN_SHOW_H
 #define WEFT_CLI_UNDERSTAND_PLAN_SHOW_H
 

@@ -6,20 +6,19 @@
 #include <stdlib.h>
 
 /* The newest entry of a level: the planner prices a cluster like this one, not one particular pair. */
-static bool measured(const struct links *links, enum link_level level, struct link_parameters *parameters)
+static void use_measured(const struct links *links, enum link_level level, struct link_parameters *parameters)
 {
     const struct link_entry *newest = NULL;
     for (size_t i = 0; i < links->count; i++)
         if (links->entries[i].level == level && (!newest || links->entries[i].measured > newest->measured))
             newest = &links->entries[i];
     if (!newest)
-        return false;
+        return;
     *parameters = (struct link_parameters){
         .latency = newest->cost.latency,
         .overhead = newest->cost.overhead,
         .bandwidth = newest->cost.bytes_per_second,
     };
-    return true;
 }
 
 void cluster_describe(const struct machine *machine, const struct links *links, uint32_t nodes, uint32_t ranks_per_node,
@@ -28,8 +27,8 @@ void cluster_describe(const struct machine *machine, const struct links *links, 
     *cluster = (struct cluster){.nodes = nodes, .ranks_per_node = ranks_per_node};
     struct simulated_cluster *simulated = &cluster->links;
     *simulated = tuner_default_cluster();
-    cluster->near_origin = measured(links, LINK_NEAR, &simulated->near) ? "measured" : "assumed";
-    cluster->far_origin = measured(links, LINK_FAR, &simulated->far) ? "measured" : "assumed";
+    use_measured(links, LINK_NEAR, &simulated->near);
+    use_measured(links, LINK_FAR, &simulated->far);
     for (uint32_t i = 0; i < machine->cache_count; i++)
         if (machine->caches[i].bytes * machine->caches[i].count > simulated->cache_bytes)
             simulated->cache_bytes = machine->caches[i].bytes * machine->caches[i].count;
@@ -51,8 +50,6 @@ weft_status cluster_describe_file(const struct cluster_file *file, const struct 
                                 .links = tuner_cluster_of(file),
                                 .node_memory = device ? device->memory_bytes * file->levels[0].size
                                                       : limits_touchable(&machine->limits),
-                                .near_origin = "described",
-                                .far_origin = file->level_count > 1 ? "described" : "assumed",
                                 .file = file};
     return WEFT_OK;
 }

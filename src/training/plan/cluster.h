@@ -16,9 +16,8 @@ struct cluster {
     uint32_t nodes;
     uint32_t ranks_per_node; /**< most ranks that a node may get */
     struct simulated_cluster links;
-    uint64_t node_memory;                 /**< bytes that the ranks of one node may use together */
-    const char *near_origin, *far_origin; /**< "measured", "assumed" or "described"; static strings */
-    const struct cluster_file *file;      /**< the description it is made from, borrowed; NULL: none */
+    uint64_t node_memory;            /**< bytes that the ranks of one node may use together */
+    const struct cluster_file *file; /**< the description it is made from, borrowed; NULL: none */
 };
 
 /** The placement of ranks: the maps of a schedule_shape. */

@@ -128,7 +128,7 @@ const char *explain_constraint(const struct search_result *result, char text[EXP
                               100 * price->terms[largest] / price->seconds);
     if (result->unfit && result->unfit_bound < price->seconds)
         snprintf(text + used, EXPLAIN_TEXT_BYTES - (size_t)used,
-                 "; memory: strategies that might take %.4g ms do not fit", result->unfit_bound * 1e3);
+                 "; strategies that might take as little as %.4g ms do not fit into memory", result->unfit_bound * 1e3);
     return text;
 }
 

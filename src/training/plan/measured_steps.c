@@ -103,14 +103,17 @@ weft_status steps_curve_load(const char *path, struct curve_point **points, size
 {
     struct curve_point *list = NULL;
     size_t size, used = 0, room = 0, number = 0;
-    char *content, *rest = NULL;
+    char *content;
     weft_status status = file_read(path, FILE_MOST, &content, &size, error);
     if (status != WEFT_OK)
         return status;
-    for (char *line = strtok_r(content, "\n", &rest); line && status == WEFT_OK; line = strtok_r(NULL, "\n", &rest)) {
+    char *rest = content;
+    for (char *line = strsep(&rest, "\n"); line && status == WEFT_OK; line = strsep(&rest, "\n")) {
         struct curve_point point;
         char after;
         number++;
+        if (!*line)
+            continue;
         if (sscanf(line, " %u , %lf %c", &point.batch, &point.steps, &after) == 2 && point.batch && point.steps > 0) {
             status = ARRAY_RESERVE(list, room, used + 1, "a curve of steps", error);
             if (status == WEFT_OK)

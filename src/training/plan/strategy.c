@@ -34,7 +34,6 @@ weft_status strategy_space_open(struct strategy_space *space, struct error *erro
     weft_status status = model_check_options(space->description, &options, error);
     if (status != WEFT_OK)
         return status;
-    space->ranks_step = space->ranks_step ? space->ranks_step : 1;
     space->tensor_divides = calloc((size_t)space->ranks_most + 1, sizeof *space->tensor_divides);
     if (!space->tensor_divides)
         return error_memory(error, space->ranks_most, "the strategies");
@@ -113,8 +112,7 @@ static weft_status expand_all(const struct strategy_space *space, struct strateg
 {
     weft_status status = WEFT_OK;
     for (uint32_t ranks = space->ranks_least; ranks <= space->ranks_most && status == WEFT_OK; ranks++)
-        if (ranks % space->ranks_step == 0)
-            status = expand_ranks(space, ranks, list, error);
+        status = expand_ranks(space, ranks, list, error);
     return status;
 }
 

@@ -49,7 +49,6 @@ struct strategy_space {
     uint32_t batch;                              /**< sequences in a global batch */
     uint32_t sequence;                           /**< tokens in a sequence */
     uint32_t ranks_least, ranks_most;            /**< numbers of ranks */
-    uint32_t ranks_step;                         /**< ... of which multiples of this; 0: 1 */
     uint32_t hosts_from; /**< ranks from which on there is more than one host, so that placement matters */
     weft_type precisions[STRATEGY_PRECISIONS];
     uint32_t precision_count;

@@ -32,8 +32,7 @@ weft_status device_check(const struct cluster_device *device, const struct imple
                          device->kind);
     if (!(device->flops[precision] > 0))
         return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "device %s has no flops in %s, in which %s computes; add them to the cluster file or choose "
-                         "another precision",
-                         device->kind, precision_names[precision], implementation->name);
+                         "device %s has no rate for %s; add '%s' to the cluster file or choose another --precision",
+                         device->kind, precision_names[precision], precision_names[precision]);
     return WEFT_OK;
 }

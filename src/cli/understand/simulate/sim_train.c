@@ -53,8 +53,8 @@ static const struct cli_option options[] = {
     CLI_CHOICE("precision", 0, "TYPE", &chosen.precision, "f32", training_precisions,
                "type of products and activations"),
     CLI_TEXT("implementation", 0, "NAME", &chosen.implementation, NULL,
-             "another training system ('megatron-2022'): its number formats, kernels and what it overlaps; its "
-             "--precision is its own",
+             "another training system ('megatron-2022'): its number formats, kernels and what it overlaps; "
+             "--precision is ignored",
              .default_text = "weft train", .advanced = true),
 
     CLI_GROUP("Ranks"),
@@ -147,8 +147,8 @@ static void simulated_view_print(const struct simulated_view *view, FILE *output
             tokens / result->seconds,
             model_flops_per_token(view->description, (size_t)view->config->sequence) * tokens / result->seconds /
                 view->costs.ranks * 1e-12);
-    fprintf(output, "%llu operations of %u kinds of ranks simulated\n", (unsigned long long)result->operations,
-            result->classes);
+    fprintf(output, "%llu operations of %u kind%s of rank simulated\n", (unsigned long long)result->operations,
+            result->classes, result->classes == 1 ? "" : "s");
     print_step_terms(result, output);
     print_step_levels(result, output);
 }
