@@ -109,7 +109,8 @@ static const struct cli_option options[] = {
                .default_text = "common, the highest that all can use", .advanced = true),
     TRAINING_MESH_OPTIONS(chosen.mesh),
     CLI_TEXT("plan", 0, "FILE", &chosen.plan.path, NULL,
-             "train by a plan of weft plan --save: mesh, ZeRO, schedule, micro-batch and the like are the plan's"),
+             "take mesh, ZeRO stage, schedule, micro-batch and the rest of the strategy from a plan of weft plan "
+             "--save; --mesh auto makes a plan for the ranks of this job"),
     CLI_FLAG("force", 0, &chosen.plan.force,
              "train by --plan although it is for another model, batch or number of ranks", .advanced = true),
     CLI_FLAG("parameter-server", 0, &chosen.config.parameter_server,

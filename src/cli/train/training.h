@@ -31,7 +31,7 @@ struct training_mesh {
 /** Options that spread steps over ranks, into a static struct training_mesh. */
 #define TRAINING_MESH_OPTIONS(chosen_mesh)                                                                             \
     CLI_TEXT("mesh", 0, "AXES", &(chosen_mesh).axes, NULL,                                                             \
-             "axes and their ranks ('data=2,pipeline=2,tensor=2'); one may be 'auto'",                                 \
+             "axes and their ranks ('data=2,pipeline=2,tensor=2'); one number may be 'auto'",                          \
              .default_text = "all ranks are data"),                                                                    \
         CLI_INTEGER("zero", 0, "STAGE", &(chosen_mesh).zero, "0", 0, 3,                                                \
                     "divide among the ranks of the data axis: 1: the optimizer's state; 2: and gradients; 3: and "     \
