@@ -285,13 +285,14 @@ static weft_status plan_choose_batch(struct plan_problem *problem, FILE *output,
     struct curve_point *points;
     size_t count, best = SIZE_MAX;
     double least = 0, fewest = 0;
+    const bool prints = !chosen.json && !(chosen.svg && named_output_is_standard(chosen.svg));
     weft_status status = steps_curve_load(chosen.curve, &points, &count, error);
     if (status != WEFT_OK)
         return status;
     for (size_t i = 0; i < count; i++)
         if (i == 0 || points[i].batch * points[i].steps < fewest)
             fewest = points[i].batch * points[i].steps;
-    if (!chosen.json)
+    if (prints)
         fprintf(output, "%10s %10s %12s %12s %12s\n", "batch", "steps", "step ms", "hours", "efficiency");
     for (size_t i = 0; i < count && status == WEFT_OK; i++) {
         chosen.config.batch = points[i].batch;
@@ -300,7 +301,7 @@ static weft_status plan_choose_batch(struct plan_problem *problem, FILE *output,
             status = planner_search(problem->planner, &problem->result, error);
         if (status == WEFT_OK && problem->result.count) {
             const double seconds = problem->result.plans[0].price.seconds, hours = seconds * points[i].steps / 3600;
-            if (!chosen.json)
+            if (prints)
                 fprintf(output, "%10u %10.0f %12.4g %12.4g %10.1f %%\n", points[i].batch, points[i].steps,
                         seconds * 1e3, hours, 100 * fewest / (points[i].batch * points[i].steps));
             if (best == SIZE_MAX || hours < least) {
@@ -312,7 +313,7 @@ static weft_status plan_choose_batch(struct plan_problem *problem, FILE *output,
     }
     if (best != SIZE_MAX)
         chosen.config.batch = points[best].batch;
-    if (best != SIZE_MAX && !chosen.json)
+    if (best != SIZE_MAX && prints)
         fprintf(output,
                 "the target is reached first with batches of %u, in %.4g hours (efficiency: the fewest sequences that "
                 "any batch needs, as a share of those that this one needs)\n\n",

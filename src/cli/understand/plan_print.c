@@ -65,12 +65,15 @@ static void print_next(const struct plan_answer *answer, FILE *output)
             fprintf(output, "\nnext, of those priced:\n");
         fprintf(output, "  %+8.1f %%  %s\n             ", 100 * (plan->price.seconds / best->seconds - 1),
                 strategy_describe(&plan->strategy, text));
+        const char *between = " ";
         for (unsigned term = 0; term < STEP_TERMS; term++) {
             const double more = plan->price.terms[term] - best->terms[term];
-            if (more > 1e-3 * best->seconds || more < -1e-3 * best->seconds)
-                fprintf(output, " %s %+.3g ms;", step_term_names[term], more * 1e3);
+            if (more <= 1e-3 * best->seconds && more >= -1e-3 * best->seconds)
+                continue;
+            fprintf(output, "%s%s %+.3g ms", between, step_term_names[term], more * 1e3);
+            between = "; ";
         }
-        fputc('\n', output);
+        fputs(*between == ';' ? "\n" : " all terms are within 0.1 % of a step\n", output);
     }
 }
 

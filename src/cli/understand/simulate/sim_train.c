@@ -25,7 +25,7 @@ static const char *const level_names[STEP_LINK_LEVELS] = {"within hosts", "betwe
 static struct {
     struct training_mesh mesh;
     struct train_config config;
-    const char *cluster, *plan, *precision, *recompute, *optimizer, *implementation, *trace, *svg;
+    const char *cluster, *plan, *precision, *recompute, *implementation, *trace, *svg;
     int64_t ranks, threads, slow_rank, degraded_host, seed;
     double slow_factor, degraded_share, background, jitter;
     bool measure, unfolded, json;
@@ -47,7 +47,6 @@ static const struct cli_option options[] = {
     TRAINING_MESH_OPTIONS(chosen.mesh),
     CLI_BYTES("bucket", 0, "BYTES", &chosen.config.bucket_bytes, "1M", "bytes of gradients fused into one all-reduce",
               .advanced = true),
-    CLI_CHOICE("optimizer", 0, "NAME", &chosen.optimizer, "adamw", optimizer_names, "the optimizer", .advanced = true),
     CLI_CHOICE("recompute", 0, "WHAT", &chosen.recompute, "nothing", training_recomputes,
                "what the backward pass computes again instead of keeping", .advanced = true),
     CLI_CHOICE("precision", 0, "TYPE", &chosen.precision, "f32", training_precisions,
@@ -350,7 +349,7 @@ static weft_status sim_train_run(struct command_call *call, struct error *error)
         status = model_describe(&config->shape, &view.description, error);
     if (!config->sequence)
         config->sequence = (int64_t)config->shape.context;
-    config->optimizer.kind = (enum optimizer_kind)cli_choice_index(chosen.optimizer, optimizer_names);
+    config->optimizer.kind = OPTIMIZER_ADAMW; /* updates are priced as its, whatever the optimizer */
     config->recompute = (enum model_recompute)cli_choice_index(chosen.recompute, training_recomputes);
     config->activations = training_type_of(chosen.precision);
     training_mesh_apply(&chosen.mesh, config);
