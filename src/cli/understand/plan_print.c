@@ -6,9 +6,6 @@
 
 #include <inttypes.h>
 
-static const char *const level_names[STEP_LINK_LEVELS] = {"within hosts", "between hosts", "between leaves",
-                                                          "between pods"};
-
 static double tokens_of(const struct plan_answer *answer)
 {
     return (double)answer->space->batch * answer->space->sequence;
@@ -49,7 +46,7 @@ static void print_terms(const struct plan_answer *answer, FILE *output)
     fprintf(output, "\nlimited by %s\n", explain_constraint(answer->result, text));
     for (unsigned level = 0; level < STEP_LINK_LEVELS; level++)
         if (price->bytes[level] > 0)
-            fprintf(output, "  %-24s %13s a step; the busiest is used %.0f %% of the time\n", level_names[level],
+            fprintf(output, "  %-24s %13s a step; the busiest is used %.0f %% of the time\n", step_level_names[level],
                     text_bytes((uint64_t)price->bytes[level], bytes, sizeof bytes), 100 * price->peak[level]);
 }
 
@@ -135,7 +132,7 @@ static void put_plan(struct json_writer *writer, const char *key, const struct s
     json_close(writer);
     json_open_object(writer, "bytes");
     for (unsigned level = 0; level < STEP_LINK_LEVELS; level++)
-        json_put_number(writer, level_names[level], plan->price.bytes[level]);
+        json_put_number(writer, step_level_names[level], plan->price.bytes[level]);
     json_close(writer);
     json_close(writer);
 }

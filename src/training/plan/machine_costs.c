@@ -84,9 +84,7 @@ weft_status machine_costs_device(const weft_type *precisions, uint32_t count, in
         weft_status status = device_open(device_cpu_name(precisions[i]), threads, &device, error);
         if (status != WEFT_OK)
             return status;
-        described->flops[precisions[i] == WEFT_F32    ? CLUSTER_F32
-                         : precisions[i] == WEFT_BF16 ? CLUSTER_BF16
-                                                      : CLUSTER_F16] = device->peak(device);
+        described->flops[step_precision_of(precisions[i])] = device->peak(device);
         device->close(device);
     }
     return WEFT_OK;

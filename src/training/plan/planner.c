@@ -48,7 +48,7 @@ static weft_status check_devices(struct planner *planner, struct error *error)
                 planner->rates[p] = device->flops[p] * share;
     }
     for (uint32_t i = 0; i < planner->space.precision_count; i++) {
-        const enum cluster_precision precision = planner_precision(planner->space.precisions[i]);
+        const enum cluster_precision precision = step_precision_of(planner->space.precisions[i]);
         if (planner->rates[precision] > planner->rate)
             planner->rate = planner->rates[precision];
         for (uint32_t d = 0; d < cluster->device_count && status == WEFT_OK && !planner->setting.measure; d++)
@@ -113,7 +113,7 @@ weft_status planner_simulate(struct planner *planner, const struct strategy *str
                              struct step_costs *costs, struct step_result *result, struct error *error)
 {
     const struct step_options options = {.keep_times = keep_times};
-    const enum cluster_precision precision = planner_precision(strategy->precision);
+    const enum cluster_precision precision = step_precision_of(strategy->precision);
     struct device types = {.type = WEFT_F32, .activations = strategy->precision};
     struct strategy_words words;
     struct train_config config;

@@ -52,7 +52,7 @@ static double quick_bound(struct planner *planner, const struct strategy *partia
     if (*status != WEFT_OK)
         return 0;
     const double rate =
-        depth >= STRATEGY_PASSES ? planner->rates[planner_precision(partial->precision)] : planner->rate;
+        depth >= STRATEGY_PASSES ? planner->rates[step_precision_of(partial->precision)] : planner->rate;
     const double chain = depth >= STRATEGY_PASSES ? partial->micro_batch : 1;
     return longer_of(sequences * table->flops / partial->mesh.extent[MESH_PIPELINE], chain * table->chain_flops) / rate;
 }
@@ -163,7 +163,7 @@ static double update_seconds(const struct planner *planner, const struct strateg
     double most = 0;
     for (uint32_t p = 0; p < strategy->mesh.extent[MESH_PIPELINE]; p++)
         most = longer_of(most, ranks[p].summed);
-    const struct layer_work work = work_update(implementation_weft(planner_precision(strategy->precision)),
+    const struct layer_work work = work_update(implementation_weft(step_precision_of(strategy->precision)),
                                                most / (strategy->zero ? strategy->mesh.extent[MESH_DATA] : 1));
     double least = 0;
     for (uint32_t d = 0; d < cluster->device_count; d++) {

@@ -74,7 +74,7 @@ static void fill_device(const struct planner *planner, const struct strategy *st
                         uint32_t number, struct pass_table *table)
 {
     const struct cluster_device *device = &planner->setting.cluster->step.devices[number];
-    const struct implementation *implementation = implementation_weft(planner_precision(strategy->precision));
+    const struct implementation *implementation = implementation_weft(step_precision_of(strategy->precision));
     for (size_t u = 0; u < planner->units; u++) {
         struct pass_seconds *seconds = &table->seconds[number * planner->units + u];
         const struct layer_work accumulate = work_accumulate(implementation, table->elements[u]);
@@ -120,7 +120,7 @@ static weft_status table_fill(struct planner *planner, const struct strategy *st
     const struct train_config *config = planner->setting.config;
     const struct step_cluster *cluster = &planner->setting.cluster->step;
     const struct work_settings settings = {
-        .implementation = implementation_weft(planner_precision(strategy->precision)),
+        .implementation = implementation_weft(step_precision_of(strategy->precision)),
         .batch = strategy->micro_batch,
         .sequence = planner->space.sequence,
         .divides_rows = strategy->sequence_parallel,

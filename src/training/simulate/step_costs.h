@@ -25,6 +25,12 @@
 /** Levels of links: between ranks of a host, between hosts, between leaves, between pods. */
 #define STEP_LINK_LEVELS (2 + SHAPE_LEVELS)
 
+/** The precision of products with activations of a type. */
+static inline enum cluster_precision step_precision_of(weft_type activations)
+{
+    return activations == WEFT_BF16 ? CLUSTER_BF16 : activations == WEFT_F16 ? CLUSTER_F16 : CLUSTER_F32;
+}
+
 /** Where ranks are and what they are. All members are borrowed. Seconds, bytes, bytes/s. */
 struct step_cluster {
     const struct simulated_cluster *links;

@@ -15,6 +15,9 @@ const char *const step_term_names[STEP_TERMS] = {
     [STEP_TERM_OPTIMIZER] = "optimizer",
 };
 
+const char *const step_level_names[STEP_LINK_LEVELS] = {"within hosts", "between hosts", "between leaves",
+                                                        "between pods"};
+
 static void result_sum_terms(const struct step_simulation *simulation, struct step_result *result)
 {
     const struct step_fold *fold = &simulation->fold;

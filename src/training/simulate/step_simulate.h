@@ -57,6 +57,9 @@ enum step_term {
 /** "compute", "recomputation", "bubble", "tensor communication"... */
 extern const char *const step_term_names[STEP_TERMS];
 
+/** "within hosts", "between hosts"... */
+extern const char *const step_level_names[STEP_LINK_LEVELS];
+
 struct step_result {
     double seconds; /**< of the step */
     double terms[STEP_TERMS];

@@ -19,9 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const level_names[STEP_LINK_LEVELS] = {"within hosts", "between hosts", "between leaves",
-                                                          "between pods"};
-
 static struct {
     struct training_mesh mesh;
     struct train_config config;
@@ -130,7 +127,7 @@ static void print_step_levels(const struct step_result *result, FILE *output)
     fprintf(output, "\n%-24s %12s %20s\n", "links", "bytes", "busiest one is used");
     for (uint32_t level = 0; level < STEP_LINK_LEVELS; level++)
         if (result->bytes[level] > 0)
-            fprintf(output, "%-24s %12s %19.1f%%\n", level_names[level],
+            fprintf(output, "%-24s %12s %19.1f%%\n", step_level_names[level],
                     text_bytes((uint64_t)result->bytes[level], text, sizeof text), 100 * result->peak[level]);
 }
 
@@ -175,7 +172,7 @@ static weft_status simulated_view_print_json(const struct simulated_view *view, 
     json_open_array(&writer, "links");
     for (uint32_t level = 0; level < STEP_LINK_LEVELS; level++) {
         json_open_object(&writer, NULL);
-        JSON_PUT(&writer, "level", level_names[level], "bytes", result->bytes[level], "busiest_share",
+        JSON_PUT(&writer, "level", step_level_names[level], "bytes", result->bytes[level], "busiest_share",
                  result->peak[level]);
         json_close(&writer);
     }
@@ -293,11 +290,8 @@ static weft_status simulate_step(struct simulated_view *view, struct error *erro
     executor.description = view->description;
     executor.device = &types;
     executor.model.sparse_table = executor_wants_sparse_table(&executor);
-    struct step_setting setting = {.config = &executor,
-                                   .precision = precision == WEFT_BF16  ? CLUSTER_BF16
-                                                : precision == WEFT_F16 ? CLUSTER_F16
-                                                                        : CLUSTER_F32,
-                                   .cluster = &view->cluster.step};
+    struct step_setting setting = {
+        .config = &executor, .precision = step_precision_of(precision), .cluster = &view->cluster.step};
     const struct step_options settings = {
         .unfolded = chosen.unfolded,
         .keep_times = chosen.svg || chosen.trace,

@@ -50,11 +50,6 @@ struct planner {
     size_t table_slot_count;
 };
 
-static inline enum cluster_precision planner_precision(weft_type type)
-{
-    return type == WEFT_BF16 ? CLUSTER_BF16 : type == WEFT_F16 ? CLUSTER_F16 : CLUSTER_F32;
-}
-
 static inline uint32_t planner_device_of(const struct planner *planner, uint32_t rank)
 {
     const struct step_cluster *cluster = &planner->setting.cluster->step;
