@@ -3,7 +3,7 @@
 
 #include "training/parallel/agreement.h"
 #include "training/plan/machine_costs.h"
-#include "training/plan/planner.h"
+#include "training/plan/planner/planner.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -223,7 +223,7 @@ weft_status explain_nothing_fits(const struct planner_setting *setting, const st
 {
     char bytes[32], strategy[STRATEGY_TEXT_BYTES];
     int used = snprintf(text, EXPLAIN_TEXT_BYTES, "no strategy fits into memory: ");
-    if (result->least_depth >= STRATEGY_SCHEDULE)
+    if (result->least_depth == STRATEGY_WHOLE)
         used += snprintf(text + used, EXPLAIN_TEXT_BYTES - (size_t)used, "%s exceeds it by %s%s",
                          strategy_describe(&result->least_excessive, strategy),
                          text_bytes(result->least_excess, bytes, sizeof bytes),

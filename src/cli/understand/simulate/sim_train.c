@@ -11,7 +11,7 @@
 #include "training/parallel/execute/costs.h"
 #include "training/parallel/step/show.h"
 #include "training/plan/plan_file.h"
-#include "training/plan/planner_cluster.h"
+#include "training/plan/planner/cluster_ranks.h"
 #include "training/simulate/step_simulate.h"
 #include "training/simulate/step_trace.h"
 #include "training/train/loop/parallel_choice.h"
