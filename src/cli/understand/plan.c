@@ -48,7 +48,8 @@ static const struct cli_option options[] = {
              "a kind of host and their number ('dgx-a100-16'), or a cluster file", .default_text = "this machine"),
     CLI_INTEGER("ranks", 'n', "N", &chosen.ranks, "0", 0, 65536, "number of ranks",
                 .default_text = "all of the cluster; here, as many as it pays to use"),
-    CLI_INTEGER("nodes", 'N', "N", &chosen.nodes, "1", 1, 4096, "without --cluster: nodes like this machine"),
+    CLI_INTEGER("nodes", 'N', "N", &chosen.nodes, "0", 0, 4096, "without --cluster: nodes like this machine",
+                .default_text = "1"),
 
     CLI_GROUP("Output"),
     CLI_TEXT("save", 0, "FILE", &chosen.save, NULL, "write the best plan to FILE, for weft train --plan"),
@@ -85,6 +86,9 @@ static bool is_described(const struct plan_problem *problem)
 
 static weft_status plan_open_cluster(struct plan_problem *problem, struct error *error)
 {
+    if (chosen.cluster && chosen.nodes)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--nodes is for plans without --cluster: '%s' says how many hosts there are", chosen.cluster);
     weft_status status = machine_discover(&problem->machine, error);
     if (status == WEFT_OK && chosen.cluster) {
         status = cluster_name_load(chosen.cluster, &problem->file, error);
@@ -93,7 +97,7 @@ static weft_status plan_open_cluster(struct plan_problem *problem, struct error 
     }
     if (status != WEFT_OK)
         return status;
-    const uint32_t nodes = (uint32_t)chosen.nodes,
+    const uint32_t nodes = chosen.nodes ? (uint32_t)chosen.nodes : 1,
                    ranks = chosen.ranks ? (uint32_t)chosen.ranks : nodes * limits_processors(&problem->machine->limits);
     links_load(NULL, &problem->links, NULL);
     cluster_describe(problem->machine, &problem->links, nodes, (ranks + nodes - 1) / nodes, &problem->cluster);

@@ -6,6 +6,7 @@
 #include "base/format/json_put.h"
 #include "base/text.h"
 #include "cli/train/training.h"
+#include "cli/understand/simulate/disturbance.h"
 #include "core/topology/cluster_name.h"
 #include "training/model/file/model_file.h"
 #include "training/parallel/execute/costs.h"
@@ -23,8 +24,8 @@ static struct {
     struct training_mesh mesh;
     struct train_config config;
     const char *cluster, *plan, *precision, *recompute, *implementation, *trace, *svg;
-    int64_t ranks, threads, slow_rank, degraded_host, seed;
-    double slow_factor, degraded_share, background, jitter;
+    struct disturbance_options wrong;
+    int64_t ranks, threads;
     bool measure, unfolded, json;
 } chosen;
 
@@ -64,21 +65,7 @@ static const struct cli_option options[] = {
                 .advanced = true),
 
     CLI_GROUP("Disturbances"),
-    CLI_INTEGER("slow-rank", 0, "RANK", &chosen.slow_rank, "0", 0, 65535, "with --slow-factor: the rank that is slow",
-                .advanced = true),
-    CLI_NUMBER("slow-factor", 0, "FACTOR", &chosen.slow_factor, "0", 0, 1e6, "its passes take that many times as long",
-               .default_text = "none is slow", .advanced = true),
-    CLI_INTEGER("degraded-host", 0, "HOST", &chosen.degraded_host, "0", 0, 65535,
-                "with --degraded-share: the host whose links are", .advanced = true),
-    CLI_NUMBER("degraded-share", 0, "SHARE", &chosen.degraded_share, "0", 0, 1,
-               "share of the bandwidth that its interfaces have", .default_text = "none is degraded", .advanced = true),
-    CLI_NUMBER("background", 0, "BYTES/S", &chosen.background, "0", 0, 1e15,
-               "bytes/s that other traffic takes of every host's interfaces, each way", .default_text = "none",
-               .advanced = true),
-    CLI_NUMBER("jitter", 0, "SHARE", &chosen.jitter, "0", 0, 10,
-               "standard deviation of the time of passes, as a share of it; simulates every rank by itself",
-               .default_text = "none", .advanced = true),
-    CLI_INTEGER("seed", 0, "N", &chosen.seed, "1", 0, 1e15, "of --jitter", .advanced = true),
+    DISTURBANCE_OPTIONS(chosen.wrong),
     CLI_FLAG("unfolded", 0, &chosen.unfolded, "simulate every rank by itself; the result is the same",
              .default_text = "ranks that cannot differ are simulated once", .advanced = true),
 
@@ -100,6 +87,7 @@ struct simulated_view {
     struct plan plan; /* with --plan */
     struct strategy_words words;
     struct parallel_choice choice;
+    struct step_perturbation perturbation;
     double *measured; /* seconds of each layer on one rank of the tensor axis; NULL: they are not */
     struct step_prices *prices;
     struct step_costs costs;
@@ -282,6 +270,28 @@ static weft_status measure_layers(struct simulated_view *view, const struct mode
     return status;
 }
 
+/* What goes wrong, for steps. */
+static weft_status take_disturbance(struct simulated_view *view, struct error *error)
+{
+    struct simulated_disturbance disturbance;
+    bool disturbed;
+    weft_status status = disturbance_parse(&chosen.wrong, &disturbance, &disturbed, error);
+    if (status == WEFT_OK && disturbance.degrade && disturbance.weak_share <= 0)
+        status = error_set(error, WEFT_ERROR_ARGUMENT,
+                           "--slow-link is '%s', but links do not fail in a training step: give a share above 0",
+                           chosen.wrong.slow_link);
+    view->perturbation = (struct step_perturbation){.seed = disturbance.seed,
+                                                    .jitter = disturbance.jitter,
+                                                    .slow_rank = disturbance.slow_rank,
+                                                    .slow_factor = disturbance.slowdown,
+                                                    .degraded_level = disturbance.weak_level,
+                                                    .degraded_unit = disturbance.weak_unit,
+                                                    .degraded_share = disturbance.degrade ? disturbance.weak_share : 0,
+                                                    .reading = disturbance.reading,
+                                                    .writing = disturbance.writing};
+    return status;
+}
+
 static weft_status simulate_step(struct simulated_view *view, struct error *error)
 {
     const weft_type precision = view->config->activations;
@@ -295,13 +305,7 @@ static weft_status simulate_step(struct simulated_view *view, struct error *erro
     const struct step_options settings = {
         .unfolded = chosen.unfolded,
         .keep_times = chosen.svg || chosen.trace,
-        .perturbation = {.seed = (uint64_t)chosen.seed,
-                         .jitter = chosen.jitter,
-                         .slow_rank = (uint32_t)chosen.slow_rank,
-                         .slow_factor = chosen.slow_factor,
-                         .degraded_host = (uint32_t)chosen.degraded_host,
-                         .degraded_share = chosen.degraded_share,
-                         .background = chosen.background},
+        .perturbation = view->perturbation,
     };
     weft_status status = WEFT_OK;
     if (chosen.implementation)
@@ -349,6 +353,8 @@ static weft_status sim_train_run(struct command_call *call, struct error *error)
     training_mesh_apply(&chosen.mesh, config);
     if (status == WEFT_OK && chosen.plan)
         status = take_plan(&view, config, error);
+    if (status == WEFT_OK)
+        status = take_disturbance(&view, error);
     if (status == WEFT_OK)
         status = open_sim_cluster(&view, error);
     if (status == WEFT_OK)
