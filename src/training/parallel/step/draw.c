@@ -95,12 +95,12 @@ void step_draw(const struct step_shape *shape, const struct step_schedule *sched
     buffer_print(
         svg,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" role=\"img\">\n"
-        "<title>A training step on %u pipeline ranks, %s, %u micro-batches: %.3f ms</title>\n<style>\n"
+        "<title>A training step on %u pipeline rank%s, %s, %u micro-batch%s: %.3f ms</title>\n<style>\n"
         "text { font: 13px system-ui, sans-serif; fill: #222 } .number { text-anchor: middle; fill: #fff }\n"
         ".forward { fill: #2a6fbb } .input { fill: #2f855a } .weights { fill: #b7791f } .update { fill: #6b46c1 }\n"
         "@media (prefers-color-scheme: dark) { text { fill: #eee } }\n</style>\n",
-        DRAW_WIDTH, height, shape->pipeline, step_pipeline_name(shape->order), shape->micro_batches,
-        times->seconds * 1e3);
+        DRAW_WIDTH, height, shape->pipeline, shape->pipeline == 1 ? "" : "s", step_pipeline_name(shape->order),
+        shape->micro_batches, shape->micro_batches == 1 ? "" : "es", times->seconds * 1e3);
     draw_legend(svg);
     for (uint32_t rank = 0; rank < shape->pipeline; rank++)
         draw_rank(&schedules[rank], times->begin[rank], times->end[rank], scale,
