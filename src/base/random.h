@@ -38,4 +38,10 @@ static inline double random_normal(uint64_t seed, uint64_t index)
     return sqrt(-2.0 * log(u)) * cos(6.283185307179586476925 * v);
 }
 
+/** Exponentially distributed with mean 1. */
+static inline double random_exponential(uint64_t seed, uint64_t index)
+{
+    return -log1p(-random_uniform(seed, index));
+}
+
 #endif

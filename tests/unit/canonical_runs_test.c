@@ -133,6 +133,21 @@ static void each_micro_batch_is_computed_once(void **state)
         }
 }
 
+static void subtrees_are_runs_of_one_root(void **state)
+{
+    for (uint32_t total = 1; total <= MOST; total++)
+        for (uint32_t ranks = 1; ranks <= total; ranks++) {
+            bool subtrees = total % ranks == 0;
+            for (uint32_t r = 0; r < ranks; r++) {
+                const struct micro_batch_share run = micro_batch_run(total, r, ranks);
+                struct canonical_stack roots;
+                canonical_stack_of_run(run.first, run.count, &roots);
+                subtrees &= roots.depth == 1;
+            }
+            assert_int_equal(micro_batch_runs_are_subtrees(total, ranks), subtrees);
+        }
+}
+
 /* ---- slices ---- */
 
 static void slices_are_whole_blocks_that_cover_the_group(void **state)
@@ -173,6 +188,7 @@ int main(void)
         cmocka_unit_test(runs_add_up_to_the_canonical_tree),
         cmocka_unit_test(roots_fit_into_the_room),
         cmocka_unit_test(each_micro_batch_is_computed_once),
+        cmocka_unit_test(subtrees_are_runs_of_one_root),
         cmocka_unit_test(slices_are_whole_blocks_that_cover_the_group),
         cmocka_unit_test(the_ranks_take_turns_with_blocks_left_over),
     };

@@ -353,6 +353,7 @@ static void timelines_have_a_block_for_each_pass(void **state)
                      WEFT_OK);
     step_draw(&written.shape, written.schedules, &times, &svg);
     const char *text = buffer_string(&svg);
+    assert_int_equal(count_of(text, "<title>A training step on 2 pipeline ranks, gpipe, 3 micro-batches: "), 1);
     assert_int_equal(count_of(text, "<g><title>forward, stage"), 2 * 3);
     assert_int_equal(count_of(text, "<g><title>backward-input, stage"), 2 * 3);
     assert_int_equal(count_of(text, "<g><title>backward-weights, stage"), 2 * 3);

@@ -191,7 +191,10 @@ static void folded_equals_unfolded(void **state)
             compare_folded(&cluster, &strategies[i], &(struct step_perturbation){0});
             compare_folded(&cluster, &strategies[i], &(struct step_perturbation){.slow_rank = 1, .slow_factor = 2});
             compare_folded(&cluster, &strategies[i],
-                           &(struct step_perturbation){.degraded_host = 0, .degraded_share = 0.25, .background = 1e10});
+                           &(struct step_perturbation){.degraded_share = 0.25, .reading = 1e10});
+            compare_folded(&cluster, &strategies[i],
+                           &(struct step_perturbation){
+                               .degraded_share = 0.25, .degraded_level = 1, .writing = 1e10});
             cluster.links.interfaces = 2;
             compare_folded(&cluster, &strategies[i], &(struct step_perturbation){0});
             cluster.device_of[3] = 1; /* a slow device */
@@ -286,7 +289,8 @@ static void messages_share_interfaces(void **state)
         struct step_costs costs = cost(&cluster, &config);
         const double bytes = costs.messages[1].bytes[1];
         costs.messages[1].seconds = bytes / (100e9 / cases[i].interfaces);
-        const struct step_options options = {.keep_times = true, .perturbation = {.background = cases[i].background}};
+        const struct step_options options = {
+            .keep_times = true, .perturbation = {.reading = cases[i].background, .writing = cases[i].background}};
         struct step_result result = simulate(&costs, &options);
         assert_true(bytes > 0);
         for (uint32_t rank = 0; rank < 4; rank++) {

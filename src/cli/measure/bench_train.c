@@ -23,7 +23,7 @@ static struct {
 static const struct cli_option options[] = {
     TRAINING_MEASURE_OPTIONS(chosen.measure),
     TRAINING_MESH_OPTIONS(chosen.measure.mesh),
-    CLI_CHOICE("recompute", 0, "WHAT", &chosen.measure.recompute, "nothing", training_recomputes,
+    CLI_CHOICE("recompute", 0, "WHAT", &chosen.measure.recompute, "nothing", model_recompute_names,
                "what the backward pass computes again instead of keeping", .advanced = true),
     CLI_INTEGER("steps", 's', "N", &chosen.measure.steps, "10", 1, 1e6, "measured steps"),
     CLI_INTEGER("warm", 0, "N", &chosen.measure.warm, "3", 0, 1e6, "warm-up steps before them"),
@@ -60,18 +60,18 @@ static weft_status bench_train_print_json(FILE *output, const struct figures *fi
 {
     const struct training_measure *measure = &chosen.measure;
     char mesh[MESH_TEXT_BYTES];
-    return JSON_PRINT(output, error, "model", measure->model, "ranks", figures->ranks, "mesh",
-                      mesh_print(&figures->mesh, mesh), "pipeline_schedule", step_pipeline_name(figures->shape->order),
-                      "stages", (int64_t)figures->shape->stages, "zero", (int64_t)figures->shape->zero, "threads",
-                      measure->threads, "precision", measure->precision, "gradients", measure->mesh.gradients, "batch",
-                      measure->batch, "micro_batch", figures->micro_batch, "sequence", measure->sequence, "steps",
-                      measure->steps, "paced", chosen.paced, "step_ms", figures->steps.seconds * 1e3, "tokens_per_s",
-                      figures->tokens_per_second, "exposed_communication_ms", figures->steps.wait_seconds * 1e3,
-                      "predicted_exposed_communication_ms", figures->steps.predicted_wait_seconds * 1e3, "bubble_share",
-                      figures->steps.bubble, "predicted_bubble_share", figures->steps.predicted_bubble,
-                      "model_flops_utilisation", figures->utilisation, "peak_flops", figures->peak_flops,
-                      "peak_memory_bytes", json_known(chosen.paced == 0, (int64_t)figures->peak_memory_bytes),
-                      "predicted_memory_bytes", figures->predicted_memory_bytes, "kernels", figures->kernels);
+    return JSON_PRINT(
+        output, error, "model", measure->model, "ranks", figures->ranks, "mesh", mesh_print(&figures->mesh, mesh),
+        "pipeline_schedule", step_pipeline_name(figures->shape->order), "stages", (int64_t)figures->shape->stages,
+        "zero", (int64_t)figures->shape->zero, "threads", measure->threads, "precision", measure->precision,
+        "gradients", measure->mesh.gradients, "batch", measure->batch, "micro_batch", figures->micro_batch, "sequence",
+        measure->sequence, "steps", measure->steps, "paced", chosen.paced, "step_ms", figures->steps.seconds * 1e3,
+        "tokens_per_second", figures->tokens_per_second, "exposed_communication_ms", figures->steps.wait_seconds * 1e3,
+        "predicted_exposed_communication_ms", figures->steps.predicted_wait_seconds * 1e3, "bubble_share",
+        figures->steps.bubble, "predicted_bubble_share", figures->steps.predicted_bubble, "model_flops_utilisation",
+        figures->utilisation, "peak_flops", figures->peak_flops, "peak_memory_bytes",
+        json_known(chosen.paced == 0, (int64_t)figures->peak_memory_bytes), "predicted_memory_bytes",
+        figures->predicted_memory_bytes, "kernels", figures->kernels);
 }
 
 static void print_mesh(FILE *output, const struct figures *figures)

@@ -117,7 +117,7 @@ static const struct cli_option options[] = {
              "one rank of the data axis sums and updates for all: slower, to compare with", .advanced = true),
     CLI_BYTES("bucket", 0, "BYTES", &chosen.config.bucket_bytes, "1M", "bytes of gradients fused into one all-reduce",
               .advanced = true),
-    CLI_CHOICE("recompute", 0, "WHAT", &chosen.recompute, "nothing", training_recomputes,
+    CLI_CHOICE("recompute", 0, "WHAT", &chosen.recompute, "nothing", model_recompute_names,
                "what the backward pass computes again instead of keeping: less memory, more time", .advanced = true),
 
     CLI_GROUP("Checkpoints"),
@@ -196,7 +196,7 @@ static weft_status train_resolve(struct error *error)
     config->activations = training_type_of(chosen.precision);
     config->kernels = cli_choice_index(chosen.kernels, kernel_rule_names);
     training_mesh_apply(&chosen.mesh, config);
-    config->recompute = (enum model_recompute)cli_choice_index(chosen.recompute, training_recomputes);
+    config->recompute = (enum model_recompute)cli_choice_index(chosen.recompute, model_recompute_names);
     config->checkpoint_go_on = strcmp(chosen.failure, "continue") == 0;
     config->warnings = stderr;
     const char *collected = getenv("WEFT_METRICS");

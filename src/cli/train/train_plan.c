@@ -3,7 +3,7 @@
 
 #include "cli/frame/arguments.h"
 #include "training/parallel/agreement.h"
-#include "training/plan/auto_plan.h"
+#include "training/plan/run/auto_plan.h"
 
 #include <stddef.h>
 #include <stdio.h>

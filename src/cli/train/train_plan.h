@@ -3,7 +3,7 @@
 #ifndef WEFT_CLI_TRAIN_TRAIN_PLAN_H
 #define WEFT_CLI_TRAIN_TRAIN_PLAN_H
 
-#include "training/plan/plan_file.h"
+#include "training/plan/run/plan_file.h"
 
 struct train_plan {
     const char *path; /**< of --plan; NULL: none */

@@ -15,8 +15,6 @@ const char *const training_precisions[] = {"f32", "bf16", "f16", NULL};
 
 const char *const training_gradients[] = {"f32", "bf16", NULL};
 
-const char *const training_recomputes[] = {"nothing", "attention", "all", NULL};
-
 weft_type training_type_of(const char *precision)
 {
     static const weft_type types[] = {WEFT_F32, WEFT_BF16, WEFT_F16};
@@ -77,8 +75,8 @@ static weft_status training_measure_config(const struct training_measure *measur
         .threads = measure->threads,
         .activations = training_type_of(measure->precision),
         .dropout = measure->dropout,
-        .recompute =
-            (enum model_recompute)(measure->recompute ? cli_choice_index(measure->recompute, training_recomputes) : 0),
+        .recompute = (enum model_recompute)(
+            measure->recompute ? cli_choice_index(measure->recompute, model_recompute_names) : 0),
         .profile = measure->profile,
         .observe = measure->observe,
         .observer = measure->observer,

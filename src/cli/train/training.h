@@ -10,9 +10,6 @@
 /** "f32", "bf16", "f16": choices of --precision. */
 extern const char *const training_precisions[];
 
-/** In the order of enum model_recompute: choices of --recompute. */
-extern const char *const training_recomputes[];
-
 /** Of them, the choices of --gradients. */
 extern const char *const training_gradients[];
 
@@ -62,7 +59,7 @@ struct training_measure {
     struct training_mesh mesh;
     uint64_t bucket_bytes; /**< 0: 4 MiB */
     double dropout;
-    const char *recompute; /**< of training_recomputes; NULL: nothing */
+    const char *recompute; /**< of model_recompute_names; NULL: nothing */
 
     /** Called on all ranks before the trainer is opened, with the configuration of the steps, which it may change; NULL:
      * not called. *speaks as in training/parallel/agreement.h. */

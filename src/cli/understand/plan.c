@@ -6,12 +6,10 @@
 #include "base/clock.h"
 #include "base/file/named_output.h"
 #include "cli/train/training.h"
-#include "core/topology/cluster_name.h"
 #include "training/model/file/model_file.h"
-#include "training/parallel/step/show.h"
-#include "training/plan/machine_costs.h"
-#include "training/plan/measured_steps.h"
-#include "training/plan/plan_file.h"
+#include "training/plan/planning.h"
+#include "training/plan/run/plan_file.h"
+#include "training/simulate/step_trace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +46,8 @@ static const struct cli_option options[] = {
              "a kind of host and their number ('dgx-a100-16'), or a cluster file", .default_text = "this machine"),
     CLI_INTEGER("ranks", 'n', "N", &chosen.ranks, "0", 0, 65536, "number of ranks",
                 .default_text = "all of the cluster; here, as many as it pays to use"),
-    CLI_INTEGER("nodes", 'N', "N", &chosen.nodes, "1", 1, 4096, "without --cluster: nodes like this machine"),
+    CLI_INTEGER("nodes", 'N', "N", &chosen.nodes, "0", 0, 4096, "without --cluster: nodes like this machine",
+                .default_text = "1"),
 
     CLI_GROUP("Output"),
     CLI_TEXT("save", 0, "FILE", &chosen.save, NULL, "write the best plan to FILE, for weft train --plan"),
@@ -61,99 +60,75 @@ static const struct cli_option options[] = {
                 .default_text = "when the best is proved", .advanced = true),
 };
 
-/* All that a plan is made from. */
-struct plan_problem {
-    struct model_description *description;
-    struct machine *machine;
-    struct links links;
-    struct cluster_file file;
-    struct cluster cluster;
-    struct cluster_device device; /* a core of this machine */
-    struct machine_costs costs;
-    struct planner_cluster planned;
+/* A search: with --steps-curve, one of several that differ in their batch. */
+struct plan_search {
+    struct train_config config;
     struct planner_setting setting;
     struct planner *planner;
     struct search_result result;
 };
 
+/* All that a plan is made from. */
+struct plan_problem {
+    struct model_description *description;
+    struct planning planning;
+    struct planner_setting setting;
+    struct plan_search searches[2]; /* the best one so far, and the next */
+    struct plan_search *best;
+    struct plan_batch *batches; /* of --steps-curve */
+    size_t batch_count, best_batch;
+};
+
 /* ---- the problem ---- */
 
-static bool is_described(const struct plan_problem *problem)
-{
-    return problem->file.device_count > 0;
-}
-
-static weft_status plan_open_cluster(struct plan_problem *problem, struct error *error)
-{
-    weft_status status = machine_discover(&problem->machine, error);
-    if (status == WEFT_OK && chosen.cluster) {
-        status = cluster_name_load(chosen.cluster, &problem->file, error);
-        return status == WEFT_OK ? cluster_describe_file(&problem->file, problem->machine, &problem->cluster, error)
-                                 : status;
-    }
-    if (status != WEFT_OK)
-        return status;
-    const uint32_t nodes = (uint32_t)chosen.nodes,
-                   ranks = chosen.ranks ? (uint32_t)chosen.ranks : nodes * limits_processors(&problem->machine->limits);
-    links_load(NULL, &problem->links, NULL);
-    cluster_describe(problem->machine, &problem->links, nodes, (ranks + nodes - 1) / nodes, &problem->cluster);
-    return WEFT_OK;
-}
-
 /* Described devices compute what they can. */
-static bool devices_have(const struct plan_problem *problem, enum cluster_precision precision)
+static bool devices_have(const struct planning *planning, enum cluster_precision precision)
 {
-    for (uint32_t d = 0; d < problem->file.device_count; d++)
-        if (problem->file.devices[d].flops[precision] <= 0)
+    for (uint32_t d = 0; d < planning->file.device_count; d++)
+        if (planning->file.devices[d].flops[precision] <= 0)
             return false;
     return true;
 }
 
-static void choose_precisions(const struct plan_problem *problem, struct strategy_space *space)
+static void choose_precisions(const struct planning *planning, struct strategy_space *space)
 {
-    const bool any = chosen.precision ? strcmp(chosen.precision, "any") == 0 : is_described(problem);
+    const bool here = !planning_has_devices(planning),
+               any = chosen.precision ? strcmp(chosen.precision, "any") == 0 : !here;
     space->precision_count = 0;
     if (!any) {
         space->precisions[space->precision_count++] = chosen.precision ? training_type_of(chosen.precision) : WEFT_F32;
         return;
     }
-    const bool here = !is_described(problem);
-    if (here || devices_have(problem, CLUSTER_F32))
+    if (here || devices_have(planning, CLUSTER_F32))
         space->precisions[space->precision_count++] = WEFT_F32;
-    if (here || devices_have(problem, CLUSTER_BF16))
+    if (here || devices_have(planning, CLUSTER_BF16))
         space->precisions[space->precision_count++] = WEFT_BF16;
-    else if (devices_have(problem, CLUSTER_F16))
+    else if (devices_have(planning, CLUSTER_F16))
         space->precisions[space->precision_count++] = WEFT_F16;
 }
 
-static weft_status plan_open_planner(struct plan_problem *problem, struct error *error)
+static weft_status plan_open_cluster(struct plan_problem *problem, struct error *error)
 {
+    struct planning *planning = &problem->planning;
     struct planner_setting *setting = &problem->setting;
-    const struct cluster_device *device = is_described(problem) ? NULL : &problem->device;
-    const uint32_t all = chosen.ranks ? (uint32_t)chosen.ranks : 0;
-    *setting = (struct planner_setting){.description = problem->description,
-                                        .config = &chosen.config,
-                                        .cluster = &problem->planned,
-                                        .prices_most = (uint64_t)chosen.prices,
-                                        .gap = chosen.gap / 100};
-    choose_precisions(problem, &setting->space);
-    weft_status status = WEFT_OK;
-    if (device)
-        status = machine_costs_device(setting->space.precisions, setting->space.precision_count, 1,
-                                      &problem->cluster.links, &problem->device, error);
-    if (status == WEFT_OK)
-        status = planner_cluster_open(&problem->cluster, all, device, &problem->planned, error);
+    if (chosen.cluster && chosen.nodes)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--nodes is for plans without --cluster: '%s' says how many hosts there are", chosen.cluster);
+    const uint32_t nodes = chosen.nodes ? (uint32_t)chosen.nodes : 1, ranks = (uint32_t)chosen.ranks;
+    weft_status status = planning_describe(planning, chosen.cluster, nodes, ranks, error);
     if (status != WEFT_OK)
         return status;
-    if (device) {
-        problem->costs = (struct machine_costs){
-            .description = problem->description, .sequence = (size_t)chosen.config.sequence, .threads = 1};
-        setting->measure = machine_costs_measure;
-        setting->context = &problem->costs;
-    }
-    setting->space.ranks_most = problem->planned.step.ranks;
-    setting->space.ranks_least = chosen.ranks || is_described(problem) ? setting->space.ranks_most : 1;
-    return planner_open(setting, &problem->planner, error);
+    *setting = (struct planner_setting){.description = problem->description,
+                                        .config = &chosen.config,
+                                        .prices_most = (uint64_t)chosen.prices,
+                                        .gap = chosen.gap / 100};
+    choose_precisions(planning, &setting->space);
+    status = planning_open(planning, ranks, 1, setting, error);
+    if (status != WEFT_OK)
+        return status;
+    setting->space.ranks_most = planning->planned.step.ranks;
+    setting->space.ranks_least = chosen.ranks || planning_has_devices(planning) ? setting->space.ranks_most : 1;
+    return WEFT_OK;
 }
 
 static weft_status plan_open_model(struct plan_problem *problem, struct error *error)
@@ -174,55 +149,90 @@ static weft_status plan_open_model(struct plan_problem *problem, struct error *e
     return WEFT_OK;
 }
 
-static void plan_close_planner(struct plan_problem *problem)
+static void plan_search_close(struct plan_search *search)
 {
-    search_result_free(&problem->result);
-    planner_close(problem->planner);
-    problem->planner = NULL;
-    planner_cluster_close(&problem->planned);
-    machine_costs_free(&problem->costs);
+    search_result_free(&search->result);
+    planner_close(search->planner);
+    *search = (struct plan_search){0};
 }
 
 static void plan_problem_close(struct plan_problem *problem)
 {
-    plan_close_planner(problem);
-    cluster_file_free(&problem->file);
-    links_free(&problem->links);
-    machine_free(problem->machine);
+    for (size_t i = 0; i < ARRAY_SIZE(problem->searches); i++)
+        plan_search_close(&problem->searches[i]);
+    free(problem->batches);
+    planning_close(&problem->planning);
     model_description_free(problem->description);
+}
+
+/* ---- searches ---- */
+
+/* Search for a global batch; *seconds: of a step of the best strategy, 0 if none fits. */
+static weft_status plan_search_batch(const struct plan_problem *problem, int64_t batch, struct plan_search *search,
+                                     double *seconds, struct error *error)
+{
+    plan_search_close(search);
+    search->config = chosen.config;
+    search->config.batch = batch;
+    search->setting = problem->setting;
+    search->setting.config = &search->config;
+    weft_status status = planner_open(&search->setting, &search->planner, error);
+    if (status == WEFT_OK)
+        status = planner_search(search->planner, &search->result, error);
+    *seconds = status == WEFT_OK && search->result.count ? search->result.plans[0].price.seconds : 0;
+    return status;
+}
+
+/* Plan for each batch of the curve and keep the one that reaches the target first. */
+static weft_status plan_search_curve(struct plan_problem *problem, struct error *error)
+{
+    struct curve_point *points;
+    size_t count;
+    weft_status status = steps_curve_load(chosen.curve, &points, &count, error);
+    if (status != WEFT_OK)
+        return status;
+    problem->batches = calloc(count, sizeof *problem->batches);
+    if (!problem->batches)
+        status = error_memory(error, count * sizeof *problem->batches, "the batches of a curve");
+    for (size_t i = 0; i < count && status == WEFT_OK; i++) {
+        struct plan_search *search = &problem->searches[problem->best == problem->searches];
+        struct plan_batch *batch = &problem->batches[problem->batch_count++],
+                          *best = &problem->batches[problem->best_batch];
+        *batch = (struct plan_batch){points[i], 0};
+        status = plan_search_batch(problem, points[i].batch, search, &batch->seconds, error);
+        if (!problem->best || best->seconds <= 0 ||
+            (batch->seconds > 0 && batch->seconds * points[i].steps < best->seconds * best->point.steps)) {
+            problem->best = search;
+            problem->best_batch = i;
+        }
+    }
+    free(points);
+    return status;
 }
 
 /* ---- results ---- */
 
-static weft_status plan_write_svg(struct plan_problem *problem, struct error *error)
+static weft_status plan_write_svg(const struct plan_search *search, struct error *error)
 {
-    struct buffer svg = {0};
     struct step_costs costs;
     struct step_result result;
-    struct step_times times;
     weft_status status =
-        planner_simulate(problem->planner, &problem->result.plans[0].strategy, true, &costs, &result, error);
+        planner_simulate(search->planner, &search->result.plans[0].strategy, true, &costs, &result, error);
     if (status != WEFT_OK)
         return status;
-    status = step_result_times(&costs, &result, &times, error);
-    if (status == WEFT_OK) {
-        step_draw(&costs.shape, result.schedules, &times, &svg);
-        status = buffer_string(&svg) ? named_output_write(chosen.svg, buffer_begin(&svg), buffer_size(&svg), error)
-                                     : error_memory(error, 0, "a timeline");
-        step_times_free(&costs.shape, &times);
-    }
-    buffer_free(&svg);
+    status = step_result_draw(&costs, &result, chosen.svg, error);
     step_result_free(&result);
     step_costs_free(&costs);
     return status;
 }
 
-static weft_status plan_write_file(struct plan_problem *problem, uint64_t memory, struct error *error)
+static weft_status plan_write_file(const struct plan_problem *problem, uint64_t memory, struct error *error)
 {
-    const struct search_plan *best = &problem->result.plans[0];
+    const struct plan_search *search = problem->best;
+    const struct search_plan *best = &search->result.plans[0];
     struct plan plan = {
         .model_hash = plan_model_hash(problem->description),
-        .batch = (uint32_t)chosen.config.batch,
+        .batch = (uint32_t)search->config.batch,
         .sequence = (uint32_t)chosen.config.sequence,
         .gradients = chosen.config.gradients,
         .strategy = best->strategy,
@@ -230,33 +240,37 @@ static weft_status plan_write_file(struct plan_problem *problem, uint64_t memory
         .memory = memory,
     };
     snprintf(plan.model, sizeof plan.model, "%s", chosen.config.model);
-    snprintf(plan.cluster, sizeof plan.cluster, "%s", problem->planned.name);
+    snprintf(plan.cluster, sizeof plan.cluster, "%s", problem->planning.planned.name);
     snprintf(plan.optimizer, sizeof plan.optimizer, "%s", chosen.optimizer);
-    weft_status status = planner_stages(problem->planner, &plan.strategy, &plan.first_unit, error);
+    weft_status status = planner_stages(search->planner, &plan.strategy, &plan.first_unit, error);
     if (status == WEFT_OK)
         status = plan_save(&plan, chosen.save, error);
     plan_free(&plan);
     return status;
 }
 
-static weft_status plan_answer(struct plan_problem *problem, double seconds, FILE *output, struct error *error)
+static weft_status plan_answer(const struct plan_problem *problem, double seconds, FILE *output, struct error *error)
 {
+    const struct plan_search *search = problem->best;
     struct plan_answer answer = {
-        .setting = &problem->setting,
-        .space = planner_space(problem->planner),
-        .result = &problem->result,
+        .setting = &search->setting,
+        .space = planner_space(search->planner),
+        .result = &search->result,
         .model = chosen.config.model,
+        .batches = problem->batches,
+        .batch_count = problem->batch_count,
+        .best_batch = problem->best_batch,
         .show = (size_t)chosen.show,
         .seconds = seconds,
     };
-    const struct strategy *best = &problem->result.plans[0].strategy;
-    weft_status status = planner_memory(problem->planner, best, &answer.needed, &answer.available, error);
+    const struct strategy *best = &search->result.plans[0].strategy;
+    weft_status status = planner_memory(search->planner, best, &answer.needed, &answer.available, error);
     if (status == WEFT_OK)
-        status = explain_sensitivities(&problem->setting, best, answer.sensitivities, &answer.sensitivity_count, error);
+        status = explain_sensitivities(&search->setting, best, answer.sensitivities, &answer.sensitivity_count, error);
     if (status == WEFT_OK && chosen.save)
         status = plan_write_file(problem, answer.needed, error);
     if (status == WEFT_OK && chosen.svg)
-        status = plan_write_svg(problem, error);
+        status = plan_write_svg(search, error);
     if (status != WEFT_OK || (chosen.svg && named_output_is_standard(chosen.svg)))
         return status;
     if (chosen.json)
@@ -265,75 +279,33 @@ static weft_status plan_answer(struct plan_problem *problem, double seconds, FIL
     return WEFT_OK;
 }
 
-static weft_status plan_search(struct plan_problem *problem, FILE *output, struct error *error)
+static weft_status plan_nothing_fits(const struct plan_problem *problem, struct error *error)
 {
+    const struct planning *planning = &problem->planning;
     char text[EXPLAIN_TEXT_BYTES];
-    const uint64_t begin = clock_now();
-    weft_status status = planner_search(problem->planner, &problem->result, error);
-    if (status != WEFT_OK)
-        return status;
-    if (problem->result.count)
-        return plan_answer(problem, (double)(clock_now() - begin) * 1e-9, output, error);
-    status = explain_nothing_fits(&problem->setting, &problem->cluster, is_described(problem) ? NULL : &problem->device,
-                                  &problem->result, text, error);
-    return status == WEFT_OK ? error_set(error, WEFT_ERROR_MEMORY, "%s", text) : status;
-}
-
-/* Plan for each batch of the curve; the one that reaches the target first becomes --batch. */
-static weft_status plan_choose_batch(struct plan_problem *problem, FILE *output, struct error *error)
-{
-    struct curve_point *points;
-    size_t count, best = SIZE_MAX;
-    double least = 0, fewest = 0;
-    const bool prints = !chosen.json && !(chosen.svg && named_output_is_standard(chosen.svg));
-    weft_status status = steps_curve_load(chosen.curve, &points, &count, error);
-    if (status != WEFT_OK)
-        return status;
-    for (size_t i = 0; i < count; i++)
-        if (i == 0 || points[i].batch * points[i].steps < fewest)
-            fewest = points[i].batch * points[i].steps;
-    if (prints)
-        fprintf(output, "%10s %10s %12s %12s %12s\n", "batch", "steps", "step ms", "hours", "efficiency");
-    for (size_t i = 0; i < count && status == WEFT_OK; i++) {
-        chosen.config.batch = points[i].batch;
-        status = plan_open_planner(problem, error);
-        if (status == WEFT_OK)
-            status = planner_search(problem->planner, &problem->result, error);
-        if (status == WEFT_OK && problem->result.count) {
-            const double seconds = problem->result.plans[0].price.seconds, hours = seconds * points[i].steps / 3600;
-            if (prints)
-                fprintf(output, "%10u %10.0f %12.4g %12.4g %10.1f %%\n", points[i].batch, points[i].steps,
-                        seconds * 1e3, hours, 100 * fewest / (points[i].batch * points[i].steps));
-            if (best == SIZE_MAX || hours < least) {
-                best = i;
-                least = hours;
-            }
-        }
-        plan_close_planner(problem);
-    }
-    if (best != SIZE_MAX)
-        chosen.config.batch = points[best].batch;
-    if (best != SIZE_MAX && prints)
-        fprintf(output,
-                "the target is reached first with batches of %u, in %.4g hours (efficiency: the fewest sequences that "
-                "any batch needs, as a share of those that this one needs)\n\n",
-                points[best].batch, least);
-    free(points);
-    return status;
+    explain_nothing_fits(&problem->best->setting, &planning->cluster,
+                         planning_has_devices(planning) ? NULL : &planning->core, &problem->best->result, text);
+    return error_set(error, WEFT_ERROR_MEMORY, "%s", text);
 }
 
 static weft_status plan_run(struct command_call *call, struct error *error)
 {
     struct plan_problem problem = {0};
+    double step = 0;
     weft_status status = plan_open_model(&problem, error);
     if (status == WEFT_OK)
         status = plan_open_cluster(&problem, error);
-    if (status == WEFT_OK && chosen.curve)
-        status = plan_choose_batch(&problem, call->output, error);
+    const uint64_t begin = clock_now();
+    if (status == WEFT_OK && chosen.curve) {
+        status = plan_search_curve(&problem, error);
+    } else if (status == WEFT_OK) {
+        problem.best = problem.searches;
+        status = plan_search_batch(&problem, chosen.config.batch, problem.best, &step, error);
+    }
     if (status == WEFT_OK)
-        status = plan_open_planner(&problem, error);
-    if (status == WEFT_OK)
-        status = plan_search(&problem, call->output, error);
+        status = problem.best->result.count
+                     ? plan_answer(&problem, (double)(clock_now() - begin) * 1e-9, call->output, error)
+                     : plan_nothing_fits(&problem, error);
     plan_problem_close(&problem);
     return status;
 }

@@ -3,8 +3,8 @@
 #include "cli/understand/plan_show.h"
 
 #include "base/format/json_put.h"
-#include "training/plan/measured_steps.h"
-#include "training/plan/plan_file.h"
+#include "training/plan/run/measured_steps.h"
+#include "training/plan/run/plan_file.h"
 
 static struct {
     bool json;

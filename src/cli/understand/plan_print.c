@@ -3,12 +3,69 @@
 
 #include "base/format/json_put.h"
 #include "base/text.h"
+#include "training/plan/run/plan_file.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 static double tokens_of(const struct plan_answer *answer)
 {
     return (double)answer->space->batch * answer->space->sequence;
+}
+
+/* ---- batches ---- */
+
+static double hours_of(const struct plan_batch *batch)
+{
+    return batch->seconds * batch->point.steps / 3600;
+}
+
+/* The fewest sequences that any batch needs, as a share of those that this one needs. */
+static double efficiency_of(const struct plan_answer *answer, const struct plan_batch *batch)
+{
+    double fewest = INFINITY;
+    for (size_t i = 0; i < answer->batch_count; i++)
+        fewest = fmin(fewest, answer->batches[i].point.batch * answer->batches[i].point.steps);
+    return fewest / (batch->point.batch * batch->point.steps);
+}
+
+static void print_batches(const struct plan_answer *answer, FILE *output)
+{
+    if (!answer->batch_count)
+        return;
+    fprintf(output, "%10s %10s %12s %12s %12s\n", "batch", "steps", "step ms", "hours", "efficiency");
+    for (size_t i = 0; i < answer->batch_count; i++) {
+        const struct plan_batch *batch = &answer->batches[i];
+        fprintf(output, "%10u %10.0f", batch->point.batch, batch->point.steps);
+        if (batch->seconds > 0)
+            fprintf(output, " %12.4g %12.4g", batch->seconds * 1e3, hours_of(batch));
+        else
+            fprintf(output, " %25s", "does not fit");
+        fprintf(output, " %10.1f %%\n", 100 * efficiency_of(answer, batch));
+    }
+    const struct plan_batch *best = &answer->batches[answer->best_batch];
+    fprintf(output,
+            "the target is reached first with batches of %u, in %.4g hours (efficiency: the fewest sequences that any "
+            "batch needs, as a share of those that this one needs)\n\n",
+            best->point.batch, hours_of(best));
+}
+
+/* One that does not fit has no step. */
+static void put_batches(struct json_writer *writer, const struct plan_answer *answer)
+{
+    if (!answer->batch_count)
+        return;
+    json_open_array(writer, "batches");
+    for (size_t i = 0; i < answer->batch_count; i++) {
+        const struct plan_batch *batch = &answer->batches[i];
+        json_open_object(writer, NULL);
+        JSON_PUT(writer, "batch", batch->point.batch, "steps", batch->point.steps, "fits", (bool)(batch->seconds > 0),
+                 "efficiency", efficiency_of(answer, batch));
+        if (batch->seconds > 0)
+            JSON_PUT(writer, "step_ms", batch->seconds * 1e3, "hours", hours_of(batch));
+        json_close(writer);
+    }
+    json_close(writer);
 }
 
 /* ---- as text ---- */
@@ -89,6 +146,7 @@ void plan_print(const struct plan_answer *answer, FILE *output)
     const struct planner_cluster *cluster = answer->setting->cluster;
     const struct strategy_space *space = answer->space;
     char text[STRATEGY_TEXT_BYTES];
+    print_batches(answer, output);
     fprintf(output, "%s on %s: %u host%s, %u rank%s (%s); a step is %u x %u tokens\n", answer->model, cluster->name,
             cluster->hosts, cluster->hosts == 1 ? "" : "s", cluster->step.ranks, cluster->step.ranks == 1 ? "" : "s",
             cluster->devices[0].kind, space->batch, space->sequence);
@@ -110,21 +168,11 @@ void plan_print(const struct plan_answer *answer, FILE *output)
 
 /* ---- as JSON ---- */
 
-static void put_strategy(struct json_writer *writer, const struct strategy *strategy)
-{
-    char mesh[MESH_TEXT_BYTES], placement[MESH_TEXT_BYTES];
-    JSON_PUT(writer, "ranks", mesh_ranks(&strategy->mesh), "mesh", mesh_print(&strategy->mesh, mesh), "placement",
-             mesh_placement_print(&strategy->placement, placement), "zero", strategy->zero, "pipeline_schedule",
-             step_pipeline_name(strategy->schedule), "stages_per_rank", strategy->stages, "micro_batch",
-             strategy->micro_batch, "recompute", strategy_recomputes[strategy->recompute], "precision",
-             weft_type_name(strategy->precision), "sequence_parallel", strategy->sequence_parallel, "bucket",
-             strategy->bucket_bytes);
-}
-
 static void put_plan(struct json_writer *writer, const char *key, const struct search_plan *plan)
 {
     json_open_object(writer, key);
-    put_strategy(writer, &plan->strategy);
+    JSON_PUT(writer, "ranks", mesh_ranks(&plan->strategy.mesh));
+    plan_put_strategy(writer, &plan->strategy);
     JSON_PUT(writer, "step_ms", plan->price.seconds * 1e3);
     json_open_object(writer, "terms_ms");
     for (unsigned term = 0; term < STEP_TERMS; term++)
@@ -151,6 +199,7 @@ weft_status plan_print_json(const struct plan_answer *answer, FILE *output, stru
              result->excluded, "gap", result->gap, "planning_seconds", answer->seconds, "tokens_per_second",
              tokens_of(answer) / result->plans[0].price.seconds, "memory_bytes", answer->needed, "memory_available",
              answer->available, "limited_by", explain_constraint(result, text));
+    put_batches(&writer, answer);
     put_plan(&writer, "best", &result->plans[0]);
     json_open_array(&writer, "next");
     for (size_t next = 0; shown < answer->show && (next = explain_next(result, next)) < result->count; shown++)

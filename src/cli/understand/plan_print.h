@@ -4,6 +4,13 @@
 #define WEFT_CLI_UNDERSTAND_PLAN_PRINT_H
 
 #include "training/plan/explain.h"
+#include "training/plan/run/steps_curve.h"
+
+/** A global batch of a curve of steps, and the best plan's time. */
+struct plan_batch {
+    struct curve_point point;
+    double seconds; /**< of a step; 0: nothing fits */
+};
 
 /** A search and what explains its result. */
 struct plan_answer {
@@ -11,6 +18,8 @@ struct plan_answer {
     const struct strategy_space *space;
     const struct search_result *result;
     const char *model;
+    const struct plan_batch *batches; /**< that were planned, where a curve is given */
+    size_t batch_count, best_batch;
     uint64_t needed, available; /**< memory of the best plan's fullest device or host */
     struct sensitivity sensitivities[SENSITIVITIES_MOST];
     size_t sensitivity_count;

@@ -33,7 +33,7 @@ static const struct cli_option show_options[] = {
                 .default_text = "the model's context"),
     TRAINING_MESH_OPTIONS(chosen.mesh),
     CLI_CHOICE("optimizer", 0, "NAME", &chosen.optimizer, "adamw", optimizer_names, "the optimizer", .advanced = true),
-    CLI_CHOICE("recompute", 0, "WHAT", &chosen.recompute, "nothing", training_recomputes,
+    CLI_CHOICE("recompute", 0, "WHAT", &chosen.recompute, "nothing", model_recompute_names,
                "what the backward pass computes again instead of keeping", .advanced = true),
     CLI_CHOICE("precision", 0, "TYPE", &chosen.precision, "f32", training_precisions,
                "with --measure: type of products and activations", .advanced = true),
@@ -251,17 +251,6 @@ static weft_status view_print_json(const struct plan_view *view, FILE *output, s
 
 /* ---- the view ---- */
 
-static weft_status draw_view(const struct plan_view *view, struct error *error)
-{
-    struct buffer svg = {0};
-    step_draw(&view->step.shape, view->step.schedules, &view->step.times, &svg);
-    const weft_status status = buffer_string(&svg)
-                                   ? named_output_write(chosen.svg, buffer_begin(&svg), buffer_size(&svg), error)
-                                   : error_memory(error, 0, "a timeline");
-    buffer_free(&svg);
-    return status;
-}
-
 static weft_status measure_costs(struct plan_view *view, const struct model_options *options, struct error *error)
 {
     const size_t layers = view->description->layer_count;
@@ -325,11 +314,11 @@ static weft_status plan_show_run(struct command_call *call, struct error *error)
     if (!config->sequence)
         config->sequence = (int64_t)config->shape.context;
     config->optimizer.kind = (enum optimizer_kind)cli_choice_index(chosen.optimizer, optimizer_names);
-    config->recompute = (enum model_recompute)cli_choice_index(chosen.recompute, training_recomputes);
+    config->recompute = (enum model_recompute)cli_choice_index(chosen.recompute, model_recompute_names);
     training_mesh_apply(&chosen.mesh, config);
     status = plan_view_open(&view, error);
     if (status == WEFT_OK && chosen.svg)
-        status = draw_view(&view, error);
+        status = step_draw_file(&view.step.shape, view.step.schedules, &view.step.times, chosen.svg, error);
     const bool quiet = chosen.svg && named_output_is_standard(chosen.svg);
     if (status == WEFT_OK && !quiet)
         status = chosen.json ? view_print_json(&view, call->output, error) : view_print(&view, call->output, error);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *const model_recompute_names[] = {"nothing", "attention", "all", NULL};
+
 /* ---- opening and closing ---- */
 
 #define TOKENS_MOST ((size_t)1 << 26) /* in a micro-batch; keeps every size below within 64 bits */

@@ -253,6 +253,9 @@ enum model_recompute {
     MODEL_RECOMPUTE_ALL,
 };
 
+/** "nothing", "attention", "all", in the order of enum model_recompute; NULL at the end. */
+extern const char *const model_recompute_names[];
+
 /** Options of a model on a device. */
 struct model_options {
     size_t batch;    /**< sequences in a micro-batch */

@@ -62,7 +62,7 @@ static const struct cluster_change {
     const char *what;
     void (*make)(struct planner_cluster *cluster);
     bool of_computing, of_memory, within_hosts, between_hosts;
-} changes[SENSITIVITIES_MOST - 1] = {
+} changes[SENSITIVITIES_MOST] = {
     {.what = "2x computing speed", .make = twice_the_devices, .of_computing = true},
     {.what = "2x memory bandwidth", .make = twice_the_memory, .of_memory = true},
     {.what = "2x bandwidth within hosts", .make = twice_within_hosts, .within_hosts = true},
@@ -217,34 +217,29 @@ static uint32_t fits_with_hosts(const struct planner_setting *setting, const str
     return 0;
 }
 
-weft_status explain_nothing_fits(const struct planner_setting *setting, const struct cluster *cluster,
-                                 const struct cluster_device *device, const struct search_result *result,
-                                 char text[EXPLAIN_TEXT_BYTES], struct error *error)
+void explain_nothing_fits(const struct planner_setting *setting, const struct cluster *cluster,
+                          const struct cluster_device *device, const struct search_result *result,
+                          char text[EXPLAIN_TEXT_BYTES])
 {
     char bytes[32], strategy[STRATEGY_TEXT_BYTES];
-    int used = snprintf(text, EXPLAIN_TEXT_BYTES, "no strategy fits into memory: ");
-    if (result->least_depth >= STRATEGY_SCHEDULE)
-        used += snprintf(text + used, EXPLAIN_TEXT_BYTES - (size_t)used, "%s exceeds it by %s%s",
-                         strategy_describe(&result->least_excessive, strategy),
-                         text_bytes(result->least_excess, bytes, sizeof bytes),
-                         setting->cluster->host_memory ? " a host" : " a device");
-    else
-        used += snprintf(text + used, EXPLAIN_TEXT_BYTES - (size_t)used,
-                         "weights, gradients and optimizer state alone exceed it by %s%s",
-                         text_bytes(result->least_excess, bytes, sizeof bytes),
-                         setting->cluster->host_memory ? " a host" : " a device");
+    const bool is_whole = result->least_depth >= STRATEGY_SCHEDULE;
+    int used = snprintf(text, EXPLAIN_TEXT_BYTES, "no strategy fits into memory: %s exceed%s it by %s a %s",
+                        is_whole ? strategy_describe(&result->least_excessive, strategy)
+                                 : "weights, gradients and optimizer state alone",
+                        is_whole ? "s" : "", text_bytes(result->least_excess, bytes, sizeof bytes),
+                        setting->cluster->host_memory ? "host" : "device");
+    char *const rest = text + used;
+    const size_t room = EXPLAIN_TEXT_BYTES - (size_t)used;
     if (fits_with_bf16(setting)) {
-        snprintf(text + used, EXPLAIN_TEXT_BYTES - (size_t)used, "; with --precision bf16 some do");
-        return WEFT_OK;
+        snprintf(rest, room, "; with --precision bf16 some do");
+        return;
     }
     const uint32_t ranks = fits_with_hosts(setting, cluster, device);
     const int64_t sequence = ranks ? 0 : fits_with_sequence(setting);
     if (ranks)
-        snprintf(text + used, EXPLAIN_TEXT_BYTES - (size_t)used, "; with %u ranks like these some do", ranks);
+        snprintf(rest, room, "; with %u ranks like these some do", ranks);
     else if (sequence)
-        snprintf(text + used, EXPLAIN_TEXT_BYTES - (size_t)used, "; with --sequence %lld some do", (long long)sequence);
+        snprintf(rest, room, "; with --sequence %lld some do", (long long)sequence);
     else
-        snprintf(text + used, EXPLAIN_TEXT_BYTES - (size_t)used,
-                 "; neither bf16, %d times as many hosts nor shorter sequences help", HOSTS_TIMES_MOST);
-    return WEFT_OK;
+        snprintf(rest, room, "; neither bf16, %d times as many hosts nor shorter sequences help", HOSTS_TIMES_MOST);
 }

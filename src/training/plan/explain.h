@@ -5,7 +5,7 @@
 
 #include "training/plan/planner.h"
 
-#define SENSITIVITIES_MOST 6
+#define SENSITIVITIES_MOST 5
 
 /** The same strategy on a cluster with one difference. */
 struct sensitivity {
@@ -28,11 +28,12 @@ const char *explain_constraint(const struct search_result *result, char text[EXP
 size_t explain_next(const struct search_result *result, size_t from);
 
 /**
- * Where nothing fits: write by how much, and the nearest of these changes with which something does: bf16, a smaller
- * sequence, more hosts. `cluster` and `device` are those that setting->cluster was opened with. Errors: MEMORY.
+ * Where nothing fits: write by how much, and the first of these changes with which something does: bf16, more hosts, a
+ * shorter sequence. What cannot be tried is taken not to help. `cluster` and `device` are those that setting->cluster was
+ * opened with.
  */
-weft_status explain_nothing_fits(const struct planner_setting *setting, const struct cluster *cluster,
-                                 const struct cluster_device *device, const struct search_result *result,
-                                 char text[EXPLAIN_TEXT_BYTES], struct error *error);
+void explain_nothing_fits(const struct planner_setting *setting, const struct cluster *cluster,
+                          const struct cluster_device *device, const struct search_result *result,
+                          char text[EXPLAIN_TEXT_BYTES]);
 
 #endif

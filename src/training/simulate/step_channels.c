@@ -8,19 +8,19 @@
 
 /* ---- resources ---- */
 
-/* Bytes/s of one direction of a unit. Level 0: of a rank; an interface; the uplinks of a leaf, of a pod. */
-static double unit_bandwidth(const struct folding *folding, uint32_t level, uint32_t rank)
+/* Bytes/s of one direction (0: out) of a unit. Level 0: of a rank; an interface; the uplinks of a leaf, of a pod. */
+static double unit_bandwidth(const struct folding *folding, uint32_t level, uint32_t rank, uint32_t way)
 {
     const struct step_cluster *cluster = folding->costs->cluster;
     const struct step_perturbation *perturbation = &folding->options->perturbation;
     double bandwidth = level == 0   ? cluster->links->near.bandwidth
                        : level == 1 ? cluster->links->far.bandwidth
                                     : cluster->links->above[level - 2].bandwidth;
-    if (level == 1 && perturbation->degraded_share > 0 &&
-        perturbation->degraded_host == step_cluster_host(cluster, rank))
+    if (level == perturbation->degraded_level + 1 && folding_is_degraded(folding, rank))
         bandwidth *= perturbation->degraded_share;
     if (level == 1)
-        bandwidth = (bandwidth - perturbation->background) / step_cluster_interfaces(cluster);
+        bandwidth =
+            (bandwidth - (way ? perturbation->reading : perturbation->writing)) / step_cluster_interfaces(cluster);
     return bandwidth > 0 ? bandwidth : INFINITY;
 }
 
@@ -50,7 +50,7 @@ static weft_status list_resources(struct folding *folding, uint32_t first[STEP_L
                 const uint32_t resource =
                     first[level] + 2 * folding->unit_color[level][folding->unit_of[level][rank]] + way;
                 fold->resource_level[resource] = level;
-                fold->capacity[resource] = unit_bandwidth(folding, level, rank);
+                fold->capacity[resource] = unit_bandwidth(folding, level, rank, way);
             }
     }
     return WEFT_OK;

@@ -254,12 +254,22 @@ static double wire_bytes(const struct step_costing *costing)
                                              : costing->implementation->gradient_wire_bytes;
 }
 
-/* The most roots of partial sums that a rank has after its last micro-batch (training/parallel/sharding/canonical_runs.h). One on all ranks,
- * and all runs are alike: the library's all-reduce adds them. */
+/* Whether gradients are all-reduced in place: by weft train, where the ranks' runs are alike. */
+static bool reduces_in_place(const struct step_costing *costing)
+{
+    return !costing->zero &&
+           (!costing->implementation->runnable ||
+            micro_batch_runs_are_subtrees(costing->config->micro_batches, costing_extent(costing, MESH_DATA)));
+}
+
+/* The most roots of partial sums that a rank sends after its last micro-batch
+ * (training/parallel/sharding/canonical_runs.h). */
 static uint32_t roots_of_runs(const struct step_costing *costing)
 {
     const uint32_t data = costing_extent(costing, MESH_DATA), total = costing->config->micro_batches;
-    uint32_t most = total % data ? 2 : 1;
+    uint32_t most = 1;
+    if (!costing->implementation->runnable || costing->zero > 1 || micro_batch_runs_are_subtrees(total, data))
+        return 1;
     for (uint32_t d = 0; d < data; d++) {
         const struct micro_batch_share run = micro_batch_run(total, d, data);
         struct canonical_stack roots;
@@ -273,13 +283,12 @@ static uint32_t roots_of_runs(const struct step_costing *costing)
 static weft_status price_reduction(struct step_costing *costing, const struct step_placement *placement, double bytes,
                                    struct step_transfer *transfer)
 {
-    const uint32_t roots = costing->implementation->runnable && costing->zero < 2 ? roots_of_runs(costing) : 1;
     const bool runnable = costing->implementation->runnable;
     struct step_request request = {.collective = COLLECTIVE_ALLREDUCE, .bytes = bytes, .reproducible = runnable};
-    if (!costing->zero && roots == 1)
+    if (reduces_in_place(costing))
         return step_prices_add(costing->prices, placement, &request, transfer, costing->error);
     request.collective = runnable ? COLLECTIVE_ALLTOALL : COLLECTIVE_REDUCE_SCATTER;
-    request.bytes = bytes * roots;
+    request.bytes = bytes * roots_of_runs(costing);
     weft_status status = step_prices_add(costing->prices, placement, &request, transfer, costing->error);
     if (status != WEFT_OK || costing->zero)
         return status;
@@ -303,12 +312,12 @@ static bool table_is_sparse(const struct step_costing *costing)
 }
 
 /* Reductions of one class of groups. A bucket takes the units of a stage from the last one on; all of it is reduced with
- * its last unit. Under ZeRO-1 to 3 each unit is by itself in weft train, in buckets elsewhere. */
+ * its last unit. In weft train buckets are all-reduced only, otherwise each unit is by itself. */
 static weft_status price_reductions(struct step_costing *costing, uint32_t class)
 {
     struct step_costs *costs = costing->costs;
     const struct step_placement *placement = &costing->placements[MESH_DATA].classes[class];
-    const bool buckets = costing->zero < 2 && !(costing->zero && costing->implementation->runnable);
+    const bool buckets = costing->implementation->runnable ? reduces_in_place(costing) : costing->zero < 2;
     weft_status status = WEFT_OK;
     for (uint32_t stage = costs->shape.stages; stage-- > 0 && status == WEFT_OK;) {
         double filled = 0;

@@ -98,13 +98,20 @@ static weft_status number_hashes(const uint64_t *hashes, uint32_t count, uint32_
     return WEFT_OK;
 }
 
+bool folding_is_degraded(const struct folding *folding, uint32_t rank)
+{
+    const struct step_perturbation *perturbation = &folding->options->perturbation;
+    const struct step_cluster *cluster = folding->costs->cluster;
+    const uint32_t level = perturbation->degraded_level;
+    return perturbation->degraded_share > 0 && (level == 0 || cluster->above[level - 1]) &&
+           perturbation->degraded_unit == place_of(cluster, rank, level + 1);
+}
+
 static uint64_t perturbation_of(const struct folding *folding, uint32_t rank)
 {
     const struct step_perturbation *perturbation = &folding->options->perturbation;
-    const bool slow = perturbation->slow_factor > 0 && perturbation->slow_rank == rank,
-               degraded = perturbation->degraded_share > 0 &&
-                          perturbation->degraded_host == step_cluster_host(folding->costs->cluster, rank);
-    return slow + 2 * degraded;
+    const bool slow = perturbation->slow_factor > 0 && perturbation->slow_rank == rank;
+    return slow + 2 * folding_is_degraded(folding, rank);
 }
 
 /* What ranks differ in by themselves. */
@@ -287,19 +294,23 @@ static weft_status find_neighbors(struct folding *folding)
 
 static weft_status check_perturbation(const struct folding *folding)
 {
+    static const char *const names[] = {"node", "leaf", "pod"};
     const struct step_perturbation *perturbation = &folding->options->perturbation;
     const struct step_cluster *cluster = folding->costs->cluster;
     if (perturbation->slow_factor > 0 && perturbation->slow_rank >= folding->ranks)
         return error_set(folding->error, WEFT_ERROR_ARGUMENT, "there is no rank %u to slow down: the mesh has %u ranks",
                          perturbation->slow_rank, folding->ranks);
-    if (perturbation->degraded_share > 0 && perturbation->degraded_host >= hosts_of_ranks(cluster, folding->ranks))
+    bool exists = perturbation->degraded_share <= 0;
+    for (uint32_t rank = 0; !exists && rank < folding->ranks; rank++)
+        exists = folding_is_degraded(folding, rank);
+    if (!exists)
+        return error_set(folding->error, WEFT_ERROR_ARGUMENT, "there is no %s %u whose links could be slow",
+                         names[perturbation->degraded_level], perturbation->degraded_unit);
+    const double most = perturbation->reading > perturbation->writing ? perturbation->reading : perturbation->writing;
+    if (most > 0 && most >= cluster->links->far.bandwidth)
         return error_set(folding->error, WEFT_ERROR_ARGUMENT,
-                         "there is no host %u to degrade: the ranks are on %u hosts", perturbation->degraded_host,
-                         hosts_of_ranks(cluster, folding->ranks));
-    if (perturbation->background > 0 && perturbation->background >= cluster->links->far.bandwidth)
-        return error_set(folding->error, WEFT_ERROR_ARGUMENT,
-                         "background traffic of %.3g GB/s leaves nothing of a host's %.3g GB/s",
-                         perturbation->background * 1e-9, cluster->links->far.bandwidth * 1e-9);
+                         "traffic to storage of %.3g GB/s leaves nothing of a host's %.3g GB/s", most * 1e-9,
+                         cluster->links->far.bandwidth * 1e-9);
     return WEFT_OK;
 }
 

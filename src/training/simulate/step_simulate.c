@@ -59,11 +59,9 @@ static void begin_work(struct step_simulation *simulation, struct class_player *
     const struct step_perturbation *perturbation = &simulation->options->perturbation;
     if (perturbation->slow_factor > 0 && perturbation->slow_rank == player->rank)
         seconds *= perturbation->slow_factor;
-    if (perturbation->jitter > 0) {
-        const double factor =
-            1 + perturbation->jitter * random_normal(random_bits(perturbation->seed, player->rank), player->at);
-        seconds *= factor > 0 ? factor : 0;
-    }
+    if (perturbation->jitter > 0)
+        seconds *=
+            1 + perturbation->jitter * random_exponential(random_bits(perturbation->seed, player->rank), player->at);
     player_enter(simulation, player, PLAYER_WORKS);
     player->work = player->left = seconds;
     player->repeated = seconds > 0 ? repeated : 0;

@@ -26,12 +26,12 @@
 /** What is not as described; zeros are nothing. */
 struct step_perturbation {
     uint64_t seed;
-    double jitter;      /**< standard deviation of the time of each pass, as a share of it: from the seed. Unfolded */
-    uint32_t slow_rank; /**< with slow_factor: its passes take that many times as long */
-    double slow_factor; /**< 0: none */
-    uint32_t degraded_host; /**< with degraded_share: its interfaces have that share of their bandwidth */
-    double degraded_share;  /**< 0: none; above 0 to 1 */
-    double background;      /**< bytes/s that other traffic takes of every host's interfaces, each way */
+    double jitter;         /**< each pass takes 1 + jitter x e times as long, e exponentially distributed with mean 1 */
+    uint32_t slow_rank;    /**< with slow_factor: its passes take that many times as long */
+    double slow_factor;    /**< 0: none */
+    double degraded_share; /**< 0: none; above 0 to 1: the links upward of a unit have that share of their bandwidth */
+    uint32_t degraded_level, degraded_unit; /**< 0: a host's interfaces; 1: a leaf's uplinks; 2: a pod's */
+    double reading, writing; /**< bytes/s that other traffic takes of every host's interfaces, inward and outward */
 };
 
 struct step_options {

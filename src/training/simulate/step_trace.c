@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "training/simulate/step_trace.h"
 
+#include "training/parallel/step/show.h"
+
 /* A timeline while it is being written. */
 struct step_timeline {
     const struct step_costs *costs;
@@ -115,4 +117,16 @@ void step_trace_write(const struct step_costs *costs, const struct step_result *
         timeline_rank(&timeline, rank);
     }
     fputs("\n]}\n", out);
+}
+
+weft_status step_result_draw(const struct step_costs *costs, const struct step_result *result, const char *path,
+                             struct error *error)
+{
+    struct step_times times;
+    weft_status status = step_result_times(costs, result, &times, error);
+    if (status != WEFT_OK)
+        return status;
+    status = step_draw_file(&costs->shape, result->schedules, &times, path, error);
+    step_times_free(&costs->shape, &times);
+    return status;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** A simulated step as a timeline for chrome://tracing and ui.perfetto.dev (Chrome's trace event format). */
+/** A simulated step as a timeline: for chrome://tracing and ui.perfetto.dev (Chrome's trace event format), and drawn. */
 #ifndef WEFT_TRAINING_SIMULATE_STEP_TRACE_H
 #define WEFT_TRAINING_SIMULATE_STEP_TRACE_H
 
@@ -13,5 +13,10 @@
  * them, and are asynchronous events. `result` is from a simulation with keep_times. Times are in microseconds.
  */
 void step_trace_write(const struct step_costs *costs, const struct step_result *result, FILE *out);
+
+/** Draw the pipeline that rank 0 is in to the file `path`, as step_draw_file() does. Of a simulation with keep_times.
+ * Errors: those of step_draw_file(). */
+weft_status step_result_draw(const struct step_costs *costs, const struct step_result *result, const char *path,
+                             struct error *error);
 
 #endif

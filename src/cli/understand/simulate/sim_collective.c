@@ -5,6 +5,7 @@
 #include "base/format/json_put.h"
 #include "base/text.h"
 #include "cli/understand/placement.h"
+#include "cli/understand/simulate/disturbance.h"
 #include "cli/understand/simulate/sim_timeline.h"
 #include "core/collective/tuner/tuner.h"
 #include "core/schedule/simulate/goal.h"
@@ -20,9 +21,9 @@
 
 static struct {
     struct placement_options on;
-    const char *algorithm, *trace, *goal, *weak_link;
-    int64_t root, seed, slow_rank;
-    double jitter, slowdown, reading, writing;
+    struct disturbance_options wrong;
+    const char *algorithm, *trace, *goal;
+    int64_t root;
     bool reproducible, json, whole;
 } chosen;
 
@@ -41,59 +42,10 @@ static const struct cli_option options[] = {
     CLI_TEXT("goal", 0, "FILE", &chosen.goal, NULL,
              "write the schedules of all ranks in GOAL, which LogGOPSim reads, for a second opinion"),
     CLI_GROUP("Disturbances"),
-    CLI_NUMBER("jitter", 0, "SHARE", &chosen.jitter, "0", 0, 1000,
-               "overheads and local work take longer, by an exponentially distributed share with this mean"),
-    CLI_INTEGER("seed", 0, "N", &chosen.seed, "1", 0, JSON_EXACT, "seed of the jitter"),
-    CLI_INTEGER("slow-rank", 0, "R", &chosen.slow_rank, "0", 0, 65535, "the rank that --slowdown applies to"),
-    CLI_NUMBER("slowdown", 0, "TIMES", &chosen.slowdown, "0", 0, 1e6,
-               "all work of one rank takes that many times as long", .default_text = "none does"),
-    CLI_TEXT("weak-link", 0, "UNIT=SHARE", &chosen.weak_link, NULL,
-             "the links of one unit keep this share of their bandwidth: node:3=0.5, leaf:0=0.1; 0: they fail"),
-    CLI_NUMBER("reading", 0, "GB/S", &chosen.reading, "0", 0, 1e6,
-               "every node reads that much from storage outside, over its interfaces"),
-    CLI_NUMBER("writing", 0, "GB/S", &chosen.writing, "0", 0, 1e6, "every node writes that much to storage outside"),
+    DISTURBANCE_OPTIONS(chosen.wrong),
 };
 
 static const char *const unit_names[SIMULATED_UNITS] = {"rank", "node", "leaf", "pod"};
-
-/* "leaf:2=0.5" */
-static weft_status read_weak_link(const char *text, struct simulated_disturbance *disturbance, struct error *error)
-{
-    const char *colon = strchr(text, ':'), *equals = colon ? strchr(colon, '=') : NULL;
-    char digits[32];
-    for (uint32_t level = 1; equals && level < SIMULATED_UNITS; level++) {
-        size_t length = strlen(unit_names[level]), count = (size_t)(equals - colon) - 1;
-        int64_t unit;
-        if (length != (size_t)(colon - text) || strncmp(text, unit_names[level], length) != 0 || count >= sizeof digits)
-            continue;
-        memcpy(digits, colon + 1, count);
-        digits[count] = '\0';
-        weft_status status = text_parse_integer(digits, "the unit of --weak-link", 0, 65535, &unit, error);
-        if (status != WEFT_OK)
-            return status;
-        disturbance->degrade = true;
-        disturbance->weak_level = level - 1;
-        disturbance->weak_unit = (uint32_t)unit;
-        return text_parse_number(equals + 1, "the share of --weak-link", 0, 1, &disturbance->weak_share, error);
-    }
-    return error_set(error, WEFT_ERROR_ARGUMENT,
-                     "--weak-link is '%s'; it must be node:N=SHARE, leaf:N=SHARE or pod:N=SHARE", text);
-}
-
-/* *disturbed: whether anything is. */
-static weft_status read_disturbance(struct simulated_disturbance *disturbance, bool *disturbed, struct error *error)
-{
-    *disturbance = (struct simulated_disturbance){.seed = (uint64_t)chosen.seed,
-                                                  .jitter = chosen.jitter,
-                                                  .slowdown = chosen.slowdown,
-                                                  .slow_rank = (uint32_t)chosen.slow_rank,
-                                                  .reading = chosen.reading * 1e9,
-                                                  .writing = chosen.writing * 1e9};
-    weft_status status = chosen.weak_link ? read_weak_link(chosen.weak_link, disturbance, error) : WEFT_OK;
-    *disturbed = disturbance->jitter > 0 || disturbance->slowdown > 0 || disturbance->degrade ||
-                 disturbance->reading > 0 || disturbance->writing > 0;
-    return status;
-}
 
 /* ---- the result ---- */
 
@@ -332,7 +284,7 @@ static weft_status sim_collective_run(struct command_call *call, struct error *e
     if (status == WEFT_OK && call->word_count > 1)
         status = text_parse_bytes(call->words[1], "BYTES", &shape.block_bytes, error);
     if (status == WEFT_OK)
-        status = read_disturbance(&disturbance, &disturbed, error);
+        status = disturbance_parse(&chosen.wrong, &disturbance, &disturbed, error);
     if (status == WEFT_OK && (chosen.trace || chosen.goal) && strcmp(chosen.algorithm, "all") == 0)
         status = error_set(error, WEFT_ERROR_ARGUMENT, "--trace and --goal need one algorithm, not all");
     if (status == WEFT_OK)
@@ -345,10 +297,12 @@ static weft_status sim_collective_run(struct command_call *call, struct error *e
     const char *name = described ? placement.file.name : "a typical machine and network";
     if (disturbed)
         cluster.disturbance = &disturbance;
-    if (shape.root >= shape.ranks || (chosen.slowdown > 0 && chosen.slow_rank >= shape.ranks))
-        status = error_set(error, WEFT_ERROR_ARGUMENT,
-                           "--root is %u and --slow-rank %" PRId64 ", but there are only ranks 0 to %u", shape.root,
-                           chosen.slow_rank, shape.ranks - 1);
+    if (shape.root >= shape.ranks)
+        status = error_set(error, WEFT_ERROR_ARGUMENT, "--root is %u, but there are only ranks 0 to %u", shape.root,
+                           shape.ranks - 1);
+    else if (disturbance.slowdown > 0 && disturbance.slow_rank >= shape.ranks)
+        status = error_set(error, WEFT_ERROR_ARGUMENT, "--slow-rank is %u, but there are only ranks 0 to %u",
+                           disturbance.slow_rank, shape.ranks - 1);
     if (shape.collective == COLLECTIVE_SENDRECEIVE)
         shape.peer = (shape.root + 1) % shape.ranks;
     if (status == WEFT_OK && !chosen.json && !prints_a_file())
@@ -374,7 +328,7 @@ const struct command command_sim_collective = {
         "of a node read and write in each other's memory. Bandwidths are those of nccl-tests.",
     .examples = "weft sim collective allreduce 256M --cluster dgx-a100-128\n"
                 "weft sim collective allreduce 256M --cluster dgx-a100-128 --ranks 256 --algorithm all\n"
-                "weft sim collective alltoall 1M --cluster p4d-16 --weak-link node:3=0.25 --jitter 0.1 --seed 7\n"
+                "weft sim collective alltoall 1M --cluster p4d-16 --slow-link node:3=0.25 --jitter 0.1 --seed 7\n"
                 "weft sim collective allgather 4M --cluster ethernet25-16 --trace allgather.json\n",
     .words = "COLLECTIVE [BYTES]",
     COMMAND_OPTIONS(options),

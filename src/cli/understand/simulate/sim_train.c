@@ -6,12 +6,11 @@
 #include "base/format/json_put.h"
 #include "base/text.h"
 #include "cli/train/training.h"
-#include "core/topology/cluster_name.h"
+#include "cli/understand/simulate/disturbance.h"
 #include "training/model/file/model_file.h"
 #include "training/parallel/execute/costs.h"
-#include "training/parallel/step/show.h"
-#include "training/plan/plan_file.h"
-#include "training/plan/planner_cluster.h"
+#include "training/plan/run/plan_file.h"
+#include "training/plan/planning.h"
 #include "training/simulate/step_simulate.h"
 #include "training/simulate/step_trace.h"
 #include "training/train/loop/parallel_choice.h"
@@ -23,8 +22,8 @@ static struct {
     struct training_mesh mesh;
     struct train_config config;
     const char *cluster, *plan, *precision, *recompute, *implementation, *trace, *svg;
-    int64_t ranks, threads, slow_rank, degraded_host, seed;
-    double slow_factor, degraded_share, background, jitter;
+    struct disturbance_options wrong;
+    int64_t ranks, threads;
     bool measure, unfolded, json;
 } chosen;
 
@@ -44,7 +43,7 @@ static const struct cli_option options[] = {
     TRAINING_MESH_OPTIONS(chosen.mesh),
     CLI_BYTES("bucket", 0, "BYTES", &chosen.config.bucket_bytes, "1M", "bytes of gradients fused into one all-reduce",
               .advanced = true),
-    CLI_CHOICE("recompute", 0, "WHAT", &chosen.recompute, "nothing", training_recomputes,
+    CLI_CHOICE("recompute", 0, "WHAT", &chosen.recompute, "nothing", model_recompute_names,
                "what the backward pass computes again instead of keeping", .advanced = true),
     CLI_CHOICE("precision", 0, "TYPE", &chosen.precision, "f32", training_precisions,
                "type of products and activations"),
@@ -64,21 +63,7 @@ static const struct cli_option options[] = {
                 .advanced = true),
 
     CLI_GROUP("Disturbances"),
-    CLI_INTEGER("slow-rank", 0, "RANK", &chosen.slow_rank, "0", 0, 65535, "with --slow-factor: the rank that is slow",
-                .advanced = true),
-    CLI_NUMBER("slow-factor", 0, "FACTOR", &chosen.slow_factor, "0", 0, 1e6, "its passes take that many times as long",
-               .default_text = "none is slow", .advanced = true),
-    CLI_INTEGER("degraded-host", 0, "HOST", &chosen.degraded_host, "0", 0, 65535,
-                "with --degraded-share: the host whose links are", .advanced = true),
-    CLI_NUMBER("degraded-share", 0, "SHARE", &chosen.degraded_share, "0", 0, 1,
-               "share of the bandwidth that its interfaces have", .default_text = "none is degraded", .advanced = true),
-    CLI_NUMBER("background", 0, "BYTES/S", &chosen.background, "0", 0, 1e15,
-               "bytes/s that other traffic takes of every host's interfaces, each way", .default_text = "none",
-               .advanced = true),
-    CLI_NUMBER("jitter", 0, "SHARE", &chosen.jitter, "0", 0, 10,
-               "standard deviation of the time of passes, as a share of it; simulates every rank by itself",
-               .default_text = "none", .advanced = true),
-    CLI_INTEGER("seed", 0, "N", &chosen.seed, "1", 0, 1e15, "of --jitter", .advanced = true),
+    DISTURBANCE_OPTIONS(chosen.wrong),
     CLI_FLAG("unfolded", 0, &chosen.unfolded, "simulate every rank by itself; the result is the same",
              .default_text = "ranks that cannot differ are simulated once", .advanced = true),
 
@@ -94,12 +79,11 @@ static const struct cli_option options[] = {
 struct simulated_view {
     const struct train_config *config;
     struct model_description *description;
-    struct cluster_file file;
-    struct cluster described;
-    struct planner_cluster cluster;
+    struct planning planning;
     struct plan plan; /* with --plan */
     struct strategy_words words;
     struct parallel_choice choice;
+    struct step_perturbation perturbation;
     double *measured; /* seconds of each layer on one rank of the tensor axis; NULL: they are not */
     struct step_prices *prices;
     struct step_costs costs;
@@ -137,8 +121,8 @@ static void simulated_view_print(const struct simulated_view *view, FILE *output
     const double tokens = (double)view->config->batch * (double)view->config->sequence;
     char text[PARALLEL_CHOICE_TEXT_BYTES];
     fprintf(output, "%s on %s: %s; micro-batches of %lld x %lld tokens, %u a rank\n", view->config->model,
-            view->cluster.name, parallel_choice_describe(&view->choice, text), (long long)view->config->micro_batch,
-            (long long)view->config->sequence, view->costs.shares[0]);
+            view->planning.planned.name, parallel_choice_describe(&view->choice, text),
+            (long long)view->config->micro_batch, (long long)view->config->sequence, view->costs.shares[0]);
     fprintf(output, "a step takes %.3f ms: %.0f tokens/s, %.1f TFLOP/s a rank\n", result->seconds * 1e3,
             tokens / result->seconds,
             model_flops_per_token(view->description, (size_t)view->config->sequence) * tokens / result->seconds /
@@ -158,13 +142,13 @@ static weft_status simulated_view_print_json(const struct simulated_view *view, 
     struct json_writer writer;
     json_begin(&writer, JSON_INDENTED);
     json_open_object(&writer, NULL);
-    JSON_PUT(&writer, "model", view->config->model, "cluster", view->cluster.name, "ranks", view->costs.ranks);
+    JSON_PUT(&writer, "model", view->config->model, "cluster", view->planning.planned.name, "ranks", view->costs.ranks);
     JSON_PUT_OBJECT(&writer, "mesh", "data", choice->mesh.extent[MESH_DATA], "pipeline",
                     choice->mesh.extent[MESH_PIPELINE], "tensor", choice->mesh.extent[MESH_TENSOR]);
     JSON_PUT(&writer, "placement", mesh_placement_print(&choice->placement, placement), "pipeline_schedule",
              step_pipeline_name(choice->schedule), "zero", choice->zero, "micro_batches", choice->micro_batches,
-             "step_ms", result->seconds * 1e3, "tokens_per_s", tokens / result->seconds, "classes", result->classes,
-             "operations", result->operations);
+             "step_ms", result->seconds * 1e3, "tokens_per_second", tokens / result->seconds, "classes",
+             result->classes, "operations", result->operations);
     json_open_object(&writer, "terms_ms");
     for (uint32_t term = 0; term < STEP_TERMS; term++)
         json_put_number(&writer, step_term_names[term], result->terms[term] * 1e3);
@@ -178,21 +162,6 @@ static weft_status simulated_view_print_json(const struct simulated_view *view, 
     }
     json_close(&writer);
     return json_complete(&writer, output, error);
-}
-
-static weft_status draw_step(const struct simulated_view *view, struct error *error)
-{
-    struct step_times times;
-    struct buffer svg = {0};
-    weft_status status = step_result_times(&view->costs, &view->result, &times, error);
-    if (status != WEFT_OK)
-        return status;
-    step_draw(&view->costs.shape, view->result.schedules, &times, &svg);
-    status = buffer_string(&svg) ? named_output_write(chosen.svg, buffer_begin(&svg), buffer_size(&svg), error)
-                                 : error_memory(error, 0, "a timeline");
-    buffer_free(&svg);
-    step_times_free(&view->costs.shape, &times);
-    return status;
 }
 
 static weft_status write_trace(const struct simulated_view *view, struct error *error)
@@ -209,7 +178,7 @@ static weft_status simulated_view_output(const struct simulated_view *view, FILE
 {
     weft_status status = WEFT_OK;
     if (chosen.svg)
-        status = draw_step(view, error);
+        status = step_result_draw(&view->costs, &view->result, chosen.svg, error);
     if (status == WEFT_OK && chosen.trace)
         status = write_trace(view, error);
     if (status != WEFT_OK || (chosen.svg && named_output_is_standard(chosen.svg)) ||
@@ -225,17 +194,12 @@ static weft_status simulated_view_output(const struct simulated_view *view, FILE
 
 static weft_status open_sim_cluster(struct simulated_view *view, struct error *error)
 {
-    struct machine *machine = NULL;
+    struct planning *planning = &view->planning;
     if (!chosen.cluster)
         return error_set(error, WEFT_ERROR_ARGUMENT, "give the cluster: --cluster NAME");
-    weft_status status = cluster_name_load(chosen.cluster, &view->file, error);
-    if (status == WEFT_OK)
-        status = machine_discover(&machine, error);
-    if (status == WEFT_OK)
-        status = cluster_describe_file(&view->file, machine, &view->described, error);
-    machine_free(machine);
+    weft_status status = planning_describe(planning, chosen.cluster, 0, 0, error);
     return status == WEFT_OK
-               ? planner_cluster_open(&view->described, (uint32_t)chosen.ranks, NULL, &view->cluster, error)
+               ? planner_cluster_open(&planning->cluster, (uint32_t)chosen.ranks, NULL, &planning->planned, error)
                : status;
 }
 
@@ -257,11 +221,12 @@ static weft_status take_plan(struct simulated_view *view, struct train_config *c
 static weft_status choose_strategy(struct simulated_view *view, struct error *error)
 {
     const struct train_config *config = view->config;
-    weft_status status = parallel_choice_of(config, view->description, view->cluster.step.ranks, &view->choice, error);
+    weft_status status =
+        parallel_choice_of(config, view->description, view->planning.planned.step.ranks, &view->choice, error);
     view->choice.first_unit = view->plan.first_unit;
-    return status == WEFT_OK
-               ? parallel_choice_place(config, view->description, view->cluster.map.nodes, &view->choice, error)
-               : status;
+    return status == WEFT_OK ? parallel_choice_place(config, view->description, view->planning.planned.map.nodes,
+                                                     &view->choice, error)
+                             : status;
 }
 
 /* Ranks of a tensor axis have equal parts of each layer. */
@@ -282,6 +247,28 @@ static weft_status measure_layers(struct simulated_view *view, const struct mode
     return status;
 }
 
+/* What goes wrong, for steps. */
+static weft_status take_disturbance(struct simulated_view *view, struct error *error)
+{
+    struct simulated_disturbance disturbance;
+    bool disturbed;
+    weft_status status = disturbance_parse(&chosen.wrong, &disturbance, &disturbed, error);
+    if (status == WEFT_OK && disturbance.degrade && disturbance.weak_share <= 0)
+        status = error_set(error, WEFT_ERROR_ARGUMENT,
+                           "--slow-link is '%s', but links do not fail in a training step: give a share above 0",
+                           chosen.wrong.slow_link);
+    view->perturbation = (struct step_perturbation){.seed = disturbance.seed,
+                                                    .jitter = disturbance.jitter,
+                                                    .slow_rank = disturbance.slow_rank,
+                                                    .slow_factor = disturbance.slowdown,
+                                                    .degraded_level = disturbance.weak_level,
+                                                    .degraded_unit = disturbance.weak_unit,
+                                                    .degraded_share = disturbance.degrade ? disturbance.weak_share : 0,
+                                                    .reading = disturbance.reading,
+                                                    .writing = disturbance.writing};
+    return status;
+}
+
 static weft_status simulate_step(struct simulated_view *view, struct error *error)
 {
     const weft_type precision = view->config->activations;
@@ -291,17 +278,11 @@ static weft_status simulate_step(struct simulated_view *view, struct error *erro
     executor.device = &types;
     executor.model.sparse_table = executor_wants_sparse_table(&executor);
     struct step_setting setting = {
-        .config = &executor, .precision = step_precision_of(precision), .cluster = &view->cluster.step};
+        .config = &executor, .precision = step_precision_of(precision), .cluster = &view->planning.planned.step};
     const struct step_options settings = {
         .unfolded = chosen.unfolded,
         .keep_times = chosen.svg || chosen.trace,
-        .perturbation = {.seed = (uint64_t)chosen.seed,
-                         .jitter = chosen.jitter,
-                         .slow_rank = (uint32_t)chosen.slow_rank,
-                         .slow_factor = chosen.slow_factor,
-                         .degraded_host = (uint32_t)chosen.degraded_host,
-                         .degraded_share = chosen.degraded_share,
-                         .background = chosen.background},
+        .perturbation = view->perturbation,
     };
     weft_status status = WEFT_OK;
     if (chosen.implementation)
@@ -312,7 +293,7 @@ static weft_status simulate_step(struct simulated_view *view, struct error *erro
         status = measure_layers(view, &executor.model, error);
     executor.costs = view->measured;
     if (status == WEFT_OK)
-        status = step_prices_open(&view->cluster.step, &view->prices, error);
+        status = step_prices_open(&view->planning.planned.step, &view->prices, error);
     if (status == WEFT_OK)
         status = step_costs_of(&setting, view->prices, &view->costs, error);
     return status == WEFT_OK ? step_simulate(&view->costs, &settings, &view->result, error) : status;
@@ -324,9 +305,8 @@ static void simulated_view_close(struct simulated_view *view)
     step_costs_free(&view->costs);
     step_prices_close(view->prices);
     free(view->measured);
-    planner_cluster_close(&view->cluster);
+    planning_close(&view->planning);
     plan_free(&view->plan);
-    cluster_file_free(&view->file);
     model_description_free(view->description);
 }
 
@@ -344,11 +324,13 @@ static weft_status sim_train_run(struct command_call *call, struct error *error)
     if (!config->sequence)
         config->sequence = (int64_t)config->shape.context;
     config->optimizer.kind = OPTIMIZER_ADAMW; /* updates are priced as its, whatever the optimizer */
-    config->recompute = (enum model_recompute)cli_choice_index(chosen.recompute, training_recomputes);
+    config->recompute = (enum model_recompute)cli_choice_index(chosen.recompute, model_recompute_names);
     config->activations = training_type_of(chosen.precision);
     training_mesh_apply(&chosen.mesh, config);
     if (status == WEFT_OK && chosen.plan)
         status = take_plan(&view, config, error);
+    if (status == WEFT_OK)
+        status = take_disturbance(&view, error);
     if (status == WEFT_OK)
         status = open_sim_cluster(&view, error);
     if (status == WEFT_OK)

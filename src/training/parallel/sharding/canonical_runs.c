@@ -14,6 +14,12 @@ struct micro_batch_share micro_batch_turns(uint32_t total, uint32_t rank, uint32
         .first = rank, .stride = ranks, .count = total > rank ? (total - rank + ranks - 1) / ranks : 0};
 }
 
+bool micro_batch_runs_are_subtrees(uint32_t total, uint32_t ranks)
+{
+    const uint32_t each = total / ranks;
+    return total % ranks == 0 && each > 0 && (each & (each - 1)) == 0; /* they begin at multiples of their length */
+}
+
 static bool are_siblings(struct canonical_root left, struct canonical_root right)
 {
     return left.level == right.level && (left.start >> left.level) % 2 == 0;
@@ -59,5 +65,12 @@ void canonical_stack_of_run(uint32_t first, uint32_t count, struct canonical_sta
 uint32_t canonical_stack_room(uint32_t first, uint32_t count)
 {
     struct canonical_stack stack;
-    return push_run(first, count, &stack);
+    if (first > 0)
+        return push_run(first, count, &stack);
+    /* From the beginning: before micro-batch m there is a root for each 1 in m / 2 and, if m is odd, its sibling. The most
+     * ones are those of the largest number 2^n - 1 up to (count - 1) / 2. */
+    uint32_t room = count > 0;
+    while (count > 0 && (2u << (room - 1)) <= (count + 1) / 2)
+        room++;
+    return room;
 }

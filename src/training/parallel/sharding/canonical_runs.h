@@ -30,6 +30,10 @@ struct micro_batch_share {
 struct micro_batch_share micro_batch_run(uint32_t total, uint32_t rank, uint32_t ranks);
 struct micro_batch_share micro_batch_turns(uint32_t total, uint32_t rank, uint32_t ranks);
 
+/** Whether the run of every rank is one subtree, all of the same size, so that an all-reduce in the canonical order adds
+ * up the totals of the ranks. */
+bool micro_batch_runs_are_subtrees(uint32_t total, uint32_t ranks);
+
 /** The one that a ZeRO stage has. */
 static inline struct micro_batch_share micro_batch_share_of(uint32_t zero, uint32_t total, uint32_t rank,
                                                             uint32_t ranks)

@@ -50,13 +50,15 @@ static size_t larger_count(size_t a, size_t b)
 
 static struct gradient_sizes sizes_of(const struct gradient_groups_config *config, uint32_t rank, uint32_t ranks)
 {
-    struct gradient_sizes sizes = {.share = gradient_groups_share(config, rank, ranks), .whole = config->zero == 0};
+    struct gradient_sizes sizes = {
+        .share = gradient_groups_share(config, rank, ranks),
+        .whole = !config->zero && micro_batch_runs_are_subtrees(config->micro_batches, ranks),
+    };
     const bool slices = by_slices(config->zero), rounds = config->type == WEFT_BF16;
     for (uint32_t r = 0; r < ranks; r++) {
         const struct micro_batch_share run = micro_batch_run(config->micro_batches, r, ranks);
         struct canonical_stack roots;
         canonical_stack_of_run(run.first, run.count, &roots);
-        sizes.whole &= roots.depth == 1 && run.count == micro_batch_run(config->micro_batches, 0, ranks).count;
         sizes.all_roots += slices ? r != rank : roots.depth;
         if (r == rank)
             sizes.own_roots = slices ? 1 : roots.depth;

@@ -2,6 +2,8 @@
 /* A step's timeline in SVG: colors of style sheets that know light and dark, no scripts, no fonts of its own. */
 #include "training/parallel/step/show.h"
 
+#include "base/file/named_output.h"
+
 #define DRAW_WIDTH      1200.0
 #define DRAW_LEFT       70.0 /* for the ranks' names */
 #define DRAW_ROW        30.0
@@ -95,12 +97,12 @@ void step_draw(const struct step_shape *shape, const struct step_schedule *sched
     buffer_print(
         svg,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" role=\"img\">\n"
-        "<title>A training step on %u pipeline ranks, %s, %u micro-batches: %.3f ms</title>\n<style>\n"
+        "<title>A training step on %u pipeline rank%s, %s, %u micro-batch%s: %.3f ms</title>\n<style>\n"
         "text { font: 13px system-ui, sans-serif; fill: #222 } .number { text-anchor: middle; fill: #fff }\n"
         ".forward { fill: #2a6fbb } .input { fill: #2f855a } .weights { fill: #b7791f } .update { fill: #6b46c1 }\n"
         "@media (prefers-color-scheme: dark) { text { fill: #eee } }\n</style>\n",
-        DRAW_WIDTH, height, shape->pipeline, step_pipeline_name(shape->order), shape->micro_batches,
-        times->seconds * 1e3);
+        DRAW_WIDTH, height, shape->pipeline, shape->pipeline == 1 ? "" : "s", step_pipeline_name(shape->order),
+        shape->micro_batches, shape->micro_batches == 1 ? "" : "es", times->seconds * 1e3);
     draw_legend(svg);
     for (uint32_t rank = 0; rank < shape->pipeline; rank++)
         draw_rank(&schedules[rank], times->begin[rank], times->end[rank], scale,
@@ -109,4 +111,16 @@ void step_draw(const struct step_shape *shape, const struct step_schedule *sched
         svg,
         "<text x=\"%.0f\" y=\"%.0f\">0</text><text x=\"%.0f\" y=\"%.0f\" text-anchor=\"end\">%.3f ms</text>\n</svg>\n",
         DRAW_LEFT, height - 8, DRAW_WIDTH - 10, height - 8, times->seconds * 1e3);
+}
+
+weft_status step_draw_file(const struct step_shape *shape, const struct step_schedule *schedules,
+                           const struct step_times *times, const char *path, struct error *error)
+{
+    struct buffer svg = {0};
+    step_draw(shape, schedules, times, &svg);
+    const weft_status status = buffer_string(&svg)
+                                   ? named_output_write(path, buffer_begin(&svg), buffer_size(&svg), error)
+                                   : error_memory(error, 0, "a timeline");
+    buffer_free(&svg);
+    return status;
 }

@@ -53,6 +53,9 @@ static inline const uint32_t *folding_list(const struct folding *folding, uint32
     return folding->lists[axis] + (size_t)group * folding->costs->mesh.extent[axis];
 }
 
+/** Whether the degraded links are those of a rank's host, leaf or pod. */
+bool folding_is_degraded(const struct folding *folding, uint32_t rank);
+
 /** When all is colored: the resources, the channels, and what each channel takes of the resources. Errors: MEMORY. */
 weft_status folding_list_channels(struct folding *folding);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** A plan for the ranks of a job, made while it starts: `weft train --mesh auto`. */
-#ifndef WEFT_TRAINING_PLAN_AUTO_PLAN_H
-#define WEFT_TRAINING_PLAN_AUTO_PLAN_H
+#ifndef WEFT_TRAINING_PLAN_RUN_AUTO_PLAN_H
+#define WEFT_TRAINING_PLAN_RUN_AUTO_PLAN_H
 
-#include "training/plan/plan_file.h"
+#include "training/plan/run/plan_file.h"
 
 /**
  * Rank 0 measures the network's layers, searches the strategies for the ranks of `comm` where they are, and gives the best

@@ -3,9 +3,10 @@
  * Plans in files: a strategy, what it was made for, and what was predicted. `weft plan --save` writes them, `weft train
  * --plan` runs them, `weft plan compare` sets them against what was measured. JSON, with a version.
  */
-#ifndef WEFT_TRAINING_PLAN_PLAN_FILE_H
-#define WEFT_TRAINING_PLAN_PLAN_FILE_H
+#ifndef WEFT_TRAINING_PLAN_RUN_PLAN_FILE_H
+#define WEFT_TRAINING_PLAN_RUN_PLAN_FILE_H
 
+#include "base/format/json.h"
 #include "core/topology/cluster_file.h"
 #include "training/plan/search.h"
 #include "training/train/loop/parallel_choice.h"
@@ -32,6 +33,9 @@ uint64_t plan_model_hash(const struct model_description *description);
 
 /** Write to `path` atomically. Errors: SYSTEM; MEMORY. */
 weft_status plan_save(const struct plan *plan, const char *path, struct error *error);
+
+/** Put the members of a strategy, as a plan's file has them, into the object that is open. */
+void plan_put_strategy(struct json_writer *writer, const struct strategy *strategy);
 
 /** plan_free() frees it. Errors: SYSTEM; DATA, with the key and value at fault; MEMORY. */
 weft_status plan_load(const char *path, struct plan *plan, struct error *error);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "training/plan/plan_file.h"
+#include "training/plan/run/plan_file.h"
 
 #include "base/file/file.h"
 #include "base/format/json_put.h"
@@ -34,19 +34,23 @@ uint64_t plan_model_hash(const struct model_description *description)
 
 /* ---- writing ---- */
 
-static void put_plan_strategy(struct json_writer *writer, const struct plan *plan)
+void plan_put_strategy(struct json_writer *writer, const struct strategy *strategy)
 {
-    const struct strategy *strategy = &plan->strategy;
     char mesh[MESH_TEXT_BYTES], placement[MESH_TEXT_BYTES];
-    json_open_object(writer, "strategy");
     JSON_PUT(writer, "mesh", mesh_print(&strategy->mesh, mesh), "placement",
              mesh_placement_print(&strategy->placement, placement), "zero", strategy->zero, "pipeline_schedule",
              step_pipeline_name(strategy->schedule), "stages_per_rank", strategy->stages, "micro_batch",
-             strategy->micro_batch, "recompute", strategy_recomputes[strategy->recompute], "precision",
+             strategy->micro_batch, "recompute", model_recompute_names[strategy->recompute], "precision",
              weft_type_name(strategy->precision), "sequence_parallel", strategy->sequence_parallel, "bucket",
              strategy->bucket_bytes);
+}
+
+static void put_plan_strategy(struct json_writer *writer, const struct plan *plan)
+{
+    json_open_object(writer, "strategy");
+    plan_put_strategy(writer, &plan->strategy);
     json_open_array(writer, "stages_begin_at");
-    for (uint32_t stage = 0; stage <= strategy->stages * strategy->mesh.extent[MESH_PIPELINE]; stage++)
+    for (uint32_t stage = 0; stage <= plan->strategy.stages * plan->strategy.mesh.extent[MESH_PIPELINE]; stage++)
         json_put_integer(writer, NULL, plan->first_unit[stage]);
     json_close(writer);
     json_close(writer);
@@ -187,7 +191,7 @@ static weft_status get_strategy(const cJSON *root, const char *where, uint32_t r
     if (status == WEFT_OK)
         status = get_number(object, "micro_batch", where, 1, 1000000, &strategy->micro_batch, error);
     if (status == WEFT_OK)
-        status = get_choice(object, "recompute", where, strategy_recomputes, &recompute, error);
+        status = get_choice(object, "recompute", where, model_recompute_names, &recompute, error);
     if (status == WEFT_OK)
         status = get_type(object, "precision", where, &strategy->precision, error);
     if (status == WEFT_OK)
