@@ -10,6 +10,7 @@
 #include "training/parallel/execute/costs.h"
 #include "training/parallel/execute/step_plan.h"
 #include "training/parallel/step/show.h"
+#include "training/simulate/step_trace.h"
 #include "training/train/loop/parallel_choice.h"
 
 #include <inttypes.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "training/simulate/step_trace.h"
 
+#include "base/file/named_output.h"
 #include "training/parallel/step/show.h"
 
 /* A timeline while it is being written. */
@@ -117,6 +118,18 @@ void step_trace_write(const struct step_costs *costs, const struct step_result *
         timeline_rank(&timeline, rank);
     }
     fputs("\n]}\n", out);
+}
+
+weft_status step_draw_file(const struct step_shape *shape, const struct step_schedule *schedules,
+                           const struct step_times *times, const char *path, struct error *error)
+{
+    struct buffer svg = {0};
+    step_draw(shape, schedules, times, &svg);
+    const weft_status status = buffer_string(&svg)
+                                   ? named_output_write(path, buffer_begin(&svg), buffer_size(&svg), error)
+                                   : error_memory(error, 0, "a timeline");
+    buffer_free(&svg);
+    return status;
 }
 
 weft_status step_result_draw(const struct step_costs *costs, const struct step_result *result, const char *path,

@@ -2,8 +2,6 @@
 /* A step's timeline in SVG: colors of style sheets that know light and dark, no scripts, no fonts of its own. */
 #include "training/parallel/step/show.h"
 
-#include "base/file/named_output.h"
-
 #define DRAW_WIDTH      1200.0
 #define DRAW_LEFT       70.0 /* for the ranks' names */
 #define DRAW_ROW        30.0
@@ -111,16 +109,4 @@ void step_draw(const struct step_shape *shape, const struct step_schedule *sched
         svg,
         "<text x=\"%.0f\" y=\"%.0f\">0</text><text x=\"%.0f\" y=\"%.0f\" text-anchor=\"end\">%.3f ms</text>\n</svg>\n",
         DRAW_LEFT, height - 8, DRAW_WIDTH - 10, height - 8, times->seconds * 1e3);
-}
-
-weft_status step_draw_file(const struct step_shape *shape, const struct step_schedule *schedules,
-                           const struct step_times *times, const char *path, struct error *error)
-{
-    struct buffer svg = {0};
-    step_draw(shape, schedules, times, &svg);
-    const weft_status status = buffer_string(&svg)
-                                   ? named_output_write(path, buffer_begin(&svg), buffer_size(&svg), error)
-                                   : error_memory(error, 0, "a timeline");
-    buffer_free(&svg);
-    return status;
 }

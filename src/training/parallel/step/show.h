@@ -19,8 +19,4 @@ void step_print(const struct step_schedule *schedule, struct buffer *text);
 void step_draw(const struct step_shape *shape, const struct step_schedule *schedules, const struct step_times *times,
                struct buffer *svg);
 
-/** The same to the file `path`, or standard output if it is "-". Errors: those of named_output_write(); MEMORY. */
-weft_status step_draw_file(const struct step_shape *shape, const struct step_schedule *schedules,
-                           const struct step_times *times, const char *path, struct error *error);
-
 #endif
