@@ -218,6 +218,54 @@ static void what_a_tensor_axis_takes_was_predicted(void **state)
     expect_prediction("a pipeline and a tensor axis on two nodes", "gpt-base", config, 4, 2);
 }
 
+/* ---- many estimates ---- */
+
+/* Estimates that share what they can, in any order, are those that are made alone. */
+static void estimates_that_share_are_equal(void **state)
+{
+    static const uint32_t nodes[8] = {0, 0, 0, 0, 1, 1, 1, 1};
+    static const char *const meshes[] = {"data=2,pipeline=2,tensor=2", "pipeline=4,tensor=2", "data=4,tensor=2",
+                                         "data=8", "pipeline=2,tensor=4"};
+    struct memory_kept kept = {0};
+    struct train_config config = common;
+    struct model_description *description;
+    assert_int_equal(model_shape_find("gpt-base", &config.shape, NULL), WEFT_OK);
+    assert_int_equal(model_describe(&config.shape, &description, NULL), WEFT_OK);
+    config.sequence = 128;
+    config.micro_batch = 1;
+    config.batch = 16;
+    for (size_t i = 0; i < 3 * ARRAY_SIZE(meshes); i++) {
+        struct parallel_choice choice;
+        struct memory_ranks ranks = {.count = 8, .nodes = nodes};
+        config.mesh = meshes[i % ARRAY_SIZE(meshes)];
+        config.zero = strstr(config.mesh, "data") ? (int)(i % 4) : 0;
+        assert_int_equal(parallel_choice_of(&config, description, 8, &choice, NULL), WEFT_OK);
+        assert_int_equal(parallel_choice_place(&config, description, nodes, &choice, NULL), WEFT_OK);
+        uint32_t points[8 * MESH_AXES];
+        uint64_t alone_needs[2], needs[2];
+        assert_int_equal(mesh_place(&choice.mesh, &choice.placement, nodes, points, NULL), WEFT_OK);
+        assert_int_equal(memory_needs_of_nodes(&config, description, &choice, &ranks, alone_needs, NULL), WEFT_OK);
+        ranks.kept = &kept;
+        assert_int_equal(memory_needs_of_nodes(&config, description, &choice, &ranks, needs, NULL), WEFT_OK);
+        assert_memory_equal(needs, alone_needs, sizeof needs);
+        for (uint32_t rank = 0; rank < 8; rank++) {
+            struct memory_estimate alone, shared;
+            ranks.kept = NULL;
+            assert_int_equal(memory_estimate_of(&config, description, &choice, &ranks, rank, points + rank * MESH_AXES,
+                                                &alone, NULL),
+                             WEFT_OK);
+            ranks.kept = &kept;
+            assert_int_equal(memory_estimate_of(&config, description, &choice, &ranks, rank, points + rank * MESH_AXES,
+                                                &shared, NULL),
+                             WEFT_OK);
+            assert_memory_equal(&shared, &alone, sizeof alone);
+        }
+    }
+    assert_int_equal(kept.networks.count, 1 + 2 + 4);
+    memory_kept_free(&kept);
+    model_description_free(description);
+}
+
 /* ---- too little ---- */
 
 /* A run of two ranks on one machine. */
@@ -347,6 +395,7 @@ static void a_run_without_memory_does_not_begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(estimates_that_share_are_equal),
         cmocka_unit_test(a_run_without_memory_does_not_begin),
         cmocka_unit_test(too_little_memory_is_told_before_any_is_taken),
         cmocka_unit_test(a_mesh_that_fits_is_named),

@@ -61,7 +61,7 @@ static bool may_interleave(unsigned order)
 static void for_all_shapes(uint32_t most_ranks, uint32_t most_micro_batches, uint32_t most_units,
                            void (*work)(struct written *written))
 {
-    static const uint32_t micro_batches[] = {1, 2, 3, 4, 6, 8, 11, 16};
+    static const uint32_t micro_batches[] = {1, 2, 3, 4, 6, 8, 11, 16, 24, 60};
     for (uint32_t ranks = 1; ranks <= most_ranks; ranks++)
         for (unsigned order = STEP_GPIPE; order <= STEP_EVALUATION; order++)
             for (uint32_t local = 1; local <= (may_interleave(order) && ranks > 1 ? 3 : 1); local++)
@@ -104,6 +104,27 @@ static void all_shapes_are_proved(void **state)
 {
     for_all_shapes(MOST_RANKS, 16, 3, prove);
     printf("%zu shapes proved\n", proved);
+}
+
+static void compare_counts(struct written *written)
+{
+    for (uint32_t rank = 0; rank < written->shape.pipeline; rank++) {
+        const struct step_schedule *schedule = &written->schedules[rank];
+        struct step_schedule counts;
+        assert_int_equal(step_count(&written->shape, rank, &counts, NULL), WEFT_OK);
+        if (counts.slots != schedule->slots || counts.inputs != schedule->inputs ||
+            counts.gathered != schedule->gathered)
+            fail_msg("%s, rank %u of %u, %u stages, %u micro-batches, ZeRO-%u: %u, %u and %u, not %u, %u and %u",
+                     step_pipeline_name(written->shape.order), rank, written->shape.pipeline, written->shape.stages,
+                     written->shape.micro_batches, written->shape.zero, counts.slots, counts.inputs, counts.gathered,
+                     schedule->slots, schedule->inputs, schedule->gathered);
+        assert_null(counts.operations);
+    }
+}
+
+static void counts_are_those_of_schedules(void **state)
+{
+    for_all_shapes(MOST_RANKS, 60, 2, compare_counts);
 }
 
 /* ---- times ---- */
@@ -370,6 +391,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_shapes_are_proved),
+        cmocka_unit_test(counts_are_those_of_schedules),
         cmocka_unit_test(bubbles_are_those_of_the_formulas),
         cmocka_unit_test(every_mutant_is_refused_or_only_reordered),
         cmocka_unit_test(timelines_have_a_block_for_each_pass),

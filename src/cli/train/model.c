@@ -56,7 +56,7 @@ static weft_status find_totals(const struct train_model_view *view, struct train
                                            .schedule = STEP_1F1B,
                                            .micro_batches = 1,
                                            .gradients = WEFT_F32};
-    status = executor_memory_of(&config, alone, &memory, error);
+    status = executor_memory_of(&config, alone, NULL, &memory, error);
     device->close(device);
     if (status != WEFT_OK)
         return status;

@@ -18,8 +18,9 @@ static size_t division_length(const struct model_division *division, size_t segm
     return length;
 }
 
-static weft_status check_division(const struct model_shape *shape, size_t ranks, struct error *error)
+weft_status model_check_division(const struct model_description *description, size_t ranks, struct error *error)
 {
+    const struct model_shape *shape = &description->shape;
     const struct {
         const char *name;
         size_t count;
@@ -40,13 +41,13 @@ static weft_status check_division(const struct model_shape *shape, size_t ranks,
 
 weft_status model_divide(struct model_description *description, size_t ranks, size_t rank, struct error *error)
 {
-    const weft_status status = check_division(&description->shape, ranks, error);
+    const weft_status status = model_check_division(description, ranks, error);
     if (status != WEFT_OK)
         return status;
     description->tensor_ranks = ranks;
     description->tensor_rank = rank;
     for (size_t i = 0; i < description->layer_count; i++)
-        description->layers[i].kind->divide((void *)description->layers[i].settings, ranks, rank);
+        description->layers[i].kind->divide(description->layers[i].settings, ranks, rank);
     for (size_t i = 0; i < description->parameter_count; i++) {
         struct model_parameter *parameter = &description->parameters[i];
         const struct model_division *division = &parameter->division;

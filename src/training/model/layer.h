@@ -101,9 +101,10 @@ struct layer {
     char name[MODEL_NAME_BYTES]; /**< for people: "h.3.attn" */
     size_t parameter;            /**< index of its first parameter in the description */
     size_t parameter_count;
-    bool uses_tied;       /**< reads the tied table, its own or an earlier layer's */
-    size_t width;         /**< elements of an output row; 0: its output is losses or logits */
-    const void *settings; /**< the kind's own; owned by the description */
+    bool uses_tied; /**< reads the tied table, its own or an earlier layer's */
+    size_t width;   /**< elements of an output row; 0: its output is losses or logits */
+    void *settings; /**< the kind's own; owned by the description */
+    size_t settings_bytes;
 };
 
 struct layer_kind {

@@ -38,13 +38,24 @@ weft_status description_group_parameters(struct model_description *description, 
 
 size_t model_layer_group(const struct model_description *description, size_t layer)
 {
+    const struct model_group *groups = description->groups;
     const size_t first = description->layers[layer].parameter, end = first + description->layers[layer].parameter_count;
-    for (size_t i = 0; i < description->group_count; i++) {
-        const size_t parameter = description->groups[i].parameter;
-        if (parameter >= first && parameter < end && parameter != description->tied)
-            return i;
+    size_t low = 0, high = description->group_count; /* the first group of the layer is in [low, high] */
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (groups[middle].parameter < first)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return NO_PARAMETER;
+    if (low < description->group_count && groups[low].parameter == description->tied)
+        low++; /* the table comes first */
+    return low < description->group_count && groups[low].parameter < end ? low : NO_PARAMETER;
+}
+
+size_t model_layer_width(const struct model_description *description, size_t layer)
+{
+    return description->layers[layer].width;
 }
 
 bool model_layer_reads_values(const struct model_description *description, size_t layer)
@@ -92,34 +103,52 @@ static void layout_count_weights(struct model_description *description)
     }
 }
 
-void model_lay_out_parameters(struct model_description *description)
+/* Blocks of all layers and the largest rank, which do not depend on the layers that are kept either. */
+static void layout_number_blocks(struct model_description *description)
 {
     struct model_group *group = description->groups; /* of the current parameter, unless there are none */
-    size_t elements = 0, whole = 0; /* of the parameters so far: that are kept, of all layers and the largest rank */
-    layout_count_weights(description);
+    size_t elements = 0;
     for (size_t i = 0; i < description->parameter_count; i++) {
-        struct model_parameter *parameter = &description->parameters[i];
-        const size_t room = layout_round_up(parameter->count, MODEL_ALIGNMENT);
-        if (group && i == group->parameter) {
-            group->offset = elements;
-            group->block = whole / DEVICE_SQUARES_BLOCK;
-        }
-        parameter->offset = elements;
-        elements += parameter->absent ? 0 : room;
-        whole += layout_round_up(division_counts_of(description, i).largest, MODEL_ALIGNMENT);
+        if (group && i == group->parameter)
+            group->block = elements / DEVICE_SQUARES_BLOCK;
+        elements += layout_round_up(division_counts_of(description, i).largest, MODEL_ALIGNMENT);
         if (group && i + 1 == group->parameter + group->parameter_count) {
             elements = layout_round_up(elements, DEVICE_SQUARES_BLOCK);
-            whole = layout_round_up(whole, DEVICE_SQUARES_BLOCK);
+            group++;
+        }
+    }
+    description->blocks = layout_round_up(elements, DEVICE_SQUARES_BLOCK) / DEVICE_SQUARES_BLOCK;
+}
+
+/* The flat arrays of the parameters that are kept. */
+static void layout_place_parameters(struct model_description *description)
+{
+    struct model_group *group = description->groups;
+    size_t elements = 0;
+    for (size_t i = 0; i < description->parameter_count; i++) {
+        struct model_parameter *parameter = &description->parameters[i];
+        if (group && i == group->parameter)
+            group->offset = elements;
+        parameter->offset = elements;
+        elements += parameter->absent ? 0 : layout_round_up(parameter->count, MODEL_ALIGNMENT);
+        if (group && i + 1 == group->parameter + group->parameter_count) {
+            elements = layout_round_up(elements, DEVICE_SQUARES_BLOCK);
             group->count = elements - group->offset;
             group++;
         }
     }
     description->elements = description->gradient_elements = elements;
-    description->blocks = layout_round_up(whole, DEVICE_SQUARES_BLOCK) / DEVICE_SQUARES_BLOCK;
     if (!description->groups) /* a program's list of parameters */
         description->tied = NO_PARAMETER;
     else if (description->tied_users == 2)
         description->gradient_elements += description->groups[model_tied_group(description)].count;
+}
+
+void model_lay_out_parameters(struct model_description *description)
+{
+    layout_count_weights(description);
+    layout_number_blocks(description);
+    layout_place_parameters(description);
 }
 
 void model_keep_layers(struct model_description *description, const bool *kept)
@@ -138,5 +167,5 @@ void model_keep_layers(struct model_description *description, const bool *kept)
             description->tied_users++;
         }
     }
-    model_lay_out_parameters(description);
+    layout_place_parameters(description);
 }

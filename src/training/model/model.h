@@ -148,7 +148,8 @@ weft_status model_describe(const struct model_shape *shape, struct model_descrip
                            struct error *error);
 void model_description_free(struct model_description *description);
 
-/** A copy of the description of a whole network, with the rules that were applied to its parameters. Errors: MEMORY. */
+/** A copy, with the rules that were applied to its parameters, divided and restricted to layers as the original is.
+ * Errors: MEMORY. */
 weft_status model_description_copy(const struct model_description *description, struct model_description **copy,
                                    struct error *error);
 
@@ -177,6 +178,9 @@ void model_keep_layers(struct model_description *description, const bool *kept);
  */
 weft_status model_divide(struct model_description *description, size_t ranks, size_t rank, struct error *error);
 
+/** Whether that is possible. Errors: as above. */
+weft_status model_check_division(const struct model_description *description, size_t ranks, struct error *error);
+
 /** Elements of the whole tensor along one of its dimensions. */
 size_t model_whole_length(const struct model_description *description, size_t parameter, size_t dimension);
 
@@ -193,6 +197,9 @@ struct model_range model_get_range(const struct model_description *description, 
 
 /** The group of a layer's own parameters, NO_PARAMETER where it has none; a tied table is not among them. */
 size_t model_layer_group(const struct model_description *description, size_t layer);
+
+/** Elements of a row that leaves a layer; 0: its output is losses. */
+size_t model_layer_width(const struct model_description *description, size_t layer);
 
 /** Whether a layer reads its matrices as they are. Others read them as activations, and their vectors as they are. */
 bool model_layer_reads_values(const struct model_description *description, size_t layer);

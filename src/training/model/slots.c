@@ -110,7 +110,7 @@ static void plan_shared(const struct model *model, const struct layer_room *room
     }
 }
 
-void model_plan_memory(struct model *model, weft_type type, weft_type activations, struct arena *arena)
+size_t model_plan_memory(struct model *model, weft_type type, weft_type activations, struct arena *arena)
 {
     const struct model_description *description = model->description;
     const struct model_options *options = &model->options;
@@ -121,9 +121,11 @@ void model_plan_memory(struct model *model, weft_type type, weft_type activation
                                     .ranks = description->tensor_ranks,
                                     .divides_rows = options->tensor && options->tensor->divides_rows,
                                     .training = options->training};
+    const size_t slots = model_slot_count(model), begin = arena->used;
     struct layer_memory shared = {0};
-    for (size_t s = 0; s < model_slot_count(model); s++)
+    for (size_t s = 0; s < slots; s++)
         plan_slot(model, &room, &model->slots[s], &shared, arena);
+    const size_t slot = (arena->used - begin) / slots;
     void *kept = arena_take(arena, shared.kept), *scratch = arena_take(arena, shared.scratch);
     for (size_t i = 0; i < description->layer_count; i++)
         if (model_runs_layer(model, i))
@@ -131,11 +133,12 @@ void model_plan_memory(struct model *model, weft_type type, weft_type activation
     if (!options->training)
         model->logits = arena_take(arena, description->shape.vocabulary * room.activation);
     if (options->slots)
-        return;
+        return slot;
     if (options->training)
         model->gradient = arena_take(arena, room.batch * room.sequence * description->widest * room.element);
     if (activations != type)
         model->as_activations = arena_take(arena, description->elements * room.activation);
+    return slot;
 }
 
 weft_status model_lists_open(struct model *model, struct error *error)
@@ -170,8 +173,11 @@ size_t model_memory(const struct model_description *description, weft_type type,
 {
     struct model model = {.description = description, .options = *options};
     struct arena arena = {0};
+    const size_t slots = model_slot_count(&model);
+    model.options.slots = options->slots ? 1 : 0; /* slots are alike: one is planned */
+    size_t slot = 0;
     if (model_lists_open(&model, NULL) == WEFT_OK)
-        model_plan_memory(&model, type, activations, &arena);
+        slot = model_plan_memory(&model, type, activations, &arena);
     model_lists_close(&model);
-    return arena.used;
+    return arena.used + (slots - 1) * slot;
 }

@@ -36,15 +36,46 @@ weft_status model_describe(const struct model_shape *shape, struct model_descrip
     return WEFT_OK;
 }
 
+/* NULL: there is no memory. */
+static void *description_copy_array(const void *bytes, size_t size)
+{
+    void *copy = malloc(size ? size : 1);
+    return copy && size ? memcpy(copy, bytes, size) : copy;
+}
+
+/* `layers` is a copy of a list that lacks its settings; false: there is no memory. */
+static bool description_copy_settings(const struct layer *from, size_t count, struct layer *layers)
+{
+    bool complete = true;
+    for (size_t i = 0; i < count; i++) {
+        layers[i].settings = description_copy_array(from[i].settings, from[i].settings_bytes);
+        complete = complete && layers[i].settings;
+    }
+    return complete;
+}
+
 weft_status model_description_copy(const struct model_description *description, struct model_description **copy,
                                    struct error *error)
 {
-    weft_status status = model_describe(&description->shape, copy, error);
-    if (status != WEFT_OK)
-        return status;
-    memcpy((*copy)->parameters, description->parameters,
-           description->parameter_count * sizeof *description->parameters);
-    model_lay_out_parameters(*copy);
+    const size_t parameters = description->parameter_count * sizeof *description->parameters,
+                 groups = description->group_count * sizeof *description->groups,
+                 layers = description->layer_count * sizeof *description->layers;
+    struct model_description *made = description_copy_array(description, sizeof *description);
+    if (!made)
+        return error_memory(error, sizeof *made, "a model's description");
+    made->parameters = description_copy_array(description->parameters, parameters);
+    made->groups = description_copy_array(description->groups, groups);
+    made->layers = description_copy_array(description->layers, layers);
+    made->parameter_room = made->parameter_count;
+    made->layer_room = made->layer_count;
+    if (!made->layers)
+        made->layer_count = 0;
+    if (!description_copy_settings(description->layers, made->layer_count, made->layers) || !made->parameters ||
+        !made->groups || !made->layers) {
+        model_description_free(made);
+        return error_memory(error, parameters + groups + layers, "a model's description");
+    }
+    *copy = made;
     return WEFT_OK;
 }
 
@@ -53,7 +84,7 @@ void model_description_free(struct model_description *description)
     if (!description)
         return;
     for (size_t i = 0; i < description->layer_count; i++)
-        free((void *)description->layers[i].settings);
+        free(description->layers[i].settings);
     free(description->layers);
     free(description->groups);
     free(description->parameters);
@@ -73,7 +104,8 @@ weft_status description_add_layer(struct model_description *description, const s
     *layer = (struct layer){.kind = kind,
                             .width = width,
                             .parameter = description->parameter_count,
-                            .settings = memcpy(copy, settings, size)};
+                            .settings = memcpy(copy, settings, size),
+                            .settings_bytes = size};
     va_list arguments;
     va_start(arguments, name);
     vsnprintf(layer->name, sizeof layer->name, name, arguments);

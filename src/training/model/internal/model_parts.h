@@ -71,8 +71,9 @@ static inline bool model_has_sparse_table(const struct model *model)
 weft_status model_lists_open(struct model *model, struct error *error);
 void model_lists_close(struct model *model);
 
-/** Divide the memory at arena->base for a device of these types; with a base of NULL only arena->used is right. */
-void model_plan_memory(struct model *model, weft_type type, weft_type activations, struct arena *arena);
+/** Divide the memory at arena->base for a device of these types; with a base of NULL only arena->used is right. Returns
+ * the bytes of a slot. */
+size_t model_plan_memory(struct model *model, weft_type type, weft_type activations, struct arena *arena);
 
 /** The pass of a call. `prepare`: dropout and label smoothing apply, and memory for the backward pass is filled. */
 struct pass model_pass(const struct model *model, const struct layer_call *call, bool prepare);

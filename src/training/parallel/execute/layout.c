@@ -57,23 +57,18 @@ bool executor_has_layer(const struct executor *executor, size_t layer)
 
 static weft_status cut_stages(struct executor *executor, struct error *error)
 {
-    const struct model_description *description = executor->description;
     const struct executor_config *config = &executor->config;
-    const struct model_options *options = &config->model;
-    const uint32_t units = (uint32_t)description->layer_count;
+    const uint32_t units = (uint32_t)executor->description->layer_count;
     const size_t rows =
-        options->batch * options->sequence / (executor->tensor_group.divides_rows ? executor->tensor : 1);
-    double *costs = calloc(units, sizeof *costs);
+        config->model.batch * config->model.sequence / (executor->tensor_group.divides_rows ? executor->tensor : 1);
+    double *costs = config->first_unit ? NULL : calloc(units, sizeof *costs);
     executor->first_unit = calloc((size_t)config->stages + 1, sizeof *executor->first_unit);
     executor->row_elements = calloc(units, sizeof *executor->row_elements);
     weft_status status = WEFT_OK;
-    if (!costs || !executor->first_unit || !executor->row_elements)
+    if ((!costs && !config->first_unit) || !executor->first_unit || !executor->row_elements)
         status = error_memory(error, units * sizeof *costs, "the stages of a pipeline");
-    for (uint32_t u = 0; status == WEFT_OK && u < units; u++) {
-        struct model_layer layer;
-        model_get_layer(description, u, WEFT_F32, WEFT_F32, options, &layer);
-        executor->row_elements[u] = layer.width * rows;
-    }
+    for (uint32_t u = 0; status == WEFT_OK && u < units; u++)
+        executor->row_elements[u] = model_layer_width(executor->description, u) * rows;
     if (status == WEFT_OK)
         status = stages_cut(config, config->stages, costs, executor->first_unit, error);
     free(costs);
@@ -95,17 +90,19 @@ static weft_status keep_layers(struct executor *executor, struct error *error)
 
 /* ---- schedules ---- */
 
-static weft_status write_lists(struct executor *executor, struct error *error)
+typedef weft_status (*list_writer)(const struct step_shape *shape, uint32_t pipeline_rank,
+                                   struct step_schedule *schedule, struct error *error);
+
+static weft_status make_lists(struct executor *executor, list_writer write, struct error *error)
 {
     struct step_shape shape = stages_shape(&executor->config, executor->config.stages, executor->first_unit);
     executor->training.shape = shape;
     shape.order = STEP_EVALUATION;
     shape.micro_batches = executor->pipeline > 1 ? EVALUATION_ROUNDS * executor->pipeline : 1;
     executor->evaluation.shape = shape;
-    weft_status status =
-        step_write(&executor->training.shape, executor->pipeline_rank, &executor->training.schedule, error);
+    weft_status status = write(&executor->training.shape, executor->pipeline_rank, &executor->training.schedule, error);
     return status == WEFT_OK
-               ? step_write(&executor->evaluation.shape, executor->pipeline_rank, &executor->evaluation.schedule, error)
+               ? write(&executor->evaluation.shape, executor->pipeline_rank, &executor->evaluation.schedule, error)
                : status;
 }
 
@@ -116,7 +113,15 @@ weft_status executor_lay_out(struct executor *executor, struct error *error)
         status = model_divide(executor->description, executor->tensor, executor->tensor_rank, error);
     if (status == WEFT_OK)
         status = keep_layers(executor, error);
-    return status == WEFT_OK ? write_lists(executor, error) : status;
+    return status == WEFT_OK ? make_lists(executor, step_write, error) : status;
+}
+
+weft_status executor_lay_out_memory(struct executor *executor, struct error *error)
+{
+    weft_status status = cut_stages(executor, error);
+    if (status == WEFT_OK)
+        status = keep_layers(executor, error);
+    return status == WEFT_OK ? make_lists(executor, step_count, error) : status;
 }
 
 void executor_layout_free(struct executor *executor)

@@ -52,21 +52,57 @@ static weft_status count_memory(const struct executor *executor, struct executor
     return WEFT_OK;
 }
 
+/* ---- networks ---- */
+
+static weft_status find_network(const struct model_description *whole, uint32_t ranks, uint32_t rank,
+                                struct executor_networks *networks, struct model_description **network,
+                                struct error *error)
+{
+    for (size_t i = 0; i < networks->count; i++)
+        if (networks->divided[i]->tensor_ranks == ranks && networks->divided[i]->tensor_rank == rank) {
+            *network = networks->divided[i];
+            return WEFT_OK;
+        }
+    weft_status status = ARRAY_RESERVE(networks->divided, networks->room, networks->count + 1, "a network", error);
+    if (status == WEFT_OK)
+        status = model_description_copy(whole, network, error);
+    if (status != WEFT_OK)
+        return status;
+    status = model_divide(*network, ranks, rank, error);
+    if (status == WEFT_OK)
+        networks->divided[networks->count++] = *network;
+    else
+        model_description_free(*network);
+    return status;
+}
+
+void executor_networks_free(struct executor_networks *networks)
+{
+    for (size_t i = 0; i < networks->count; i++)
+        model_description_free(networks->divided[i]);
+    free(networks->divided);
+    *networks = (struct executor_networks){0};
+}
+
+/* ---- all of it ---- */
+
 weft_status executor_memory_of(const struct executor_config *config, const uint32_t point[MESH_AXES],
-                               struct executor_memory *memory, struct error *error)
+                               struct executor_networks *networks, struct executor_memory *memory, struct error *error)
 {
     struct executor executor = {0};
+    struct executor_networks own = {0};
     weft_status status = executor_check_config(config, error);
     if (status != WEFT_OK)
         return status;
     executor_place(&executor, config, point);
-    status = model_description_copy(config->description, &executor.description, error);
+    status = find_network(config->description, executor.tensor, executor.tensor_rank, networks ? networks : &own,
+                          &executor.description, error);
     if (status == WEFT_OK)
-        status = executor_lay_out(&executor, error);
+        status = executor_lay_out_memory(&executor, error);
     if (status == WEFT_OK)
         status = count_memory(&executor, memory, error);
     executor_layout_free(&executor);
-    model_description_free(executor.description);
+    executor_networks_free(&own);
     return status;
 }
 

@@ -55,13 +55,26 @@ struct executor_memory {
 };
 
 /**
+ * One network as the ranks of tensor axes have it, divided for the estimates so far. Zeroed: none. For the estimates of
+ * one description, which must not change, by one thread.
+ */
+struct executor_networks {
+    struct model_description **divided; /**< restricted to the layers of the last estimate */
+    size_t count, room;
+};
+void executor_networks_free(struct executor_networks *networks);
+
+/**
  * What the rank at `point` of the mesh will allocate. Of `config`, context, communicator, placement and `sums` are not
  * used, and of `device` only its types. The description is that of the whole network; it does not change. Local.
+ *
+ * Dividing the description takes most of the time. With `networks`, estimates that follow each other do it once for each place
+ * on a tensor axis; it may be NULL.
  *
  * Errors: ARGUMENT as for executor_open(); MEMORY.
  */
 weft_status executor_memory_of(const struct executor_config *config, const uint32_t point[MESH_AXES],
-                               struct executor_memory *memory, struct error *error);
+                               struct executor_networks *networks, struct executor_memory *memory, struct error *error);
 
 uint64_t executor_memory_total(const struct executor_memory *memory);
 

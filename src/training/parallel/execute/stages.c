@@ -76,6 +76,8 @@ weft_status stages_cut(const struct executor_config *config, uint32_t stages, do
                        struct error *error)
 {
     const uint32_t units = (uint32_t)config->description->layer_count;
+    if (!costs)
+        return take_stages(config->first_unit, units, stages, first_unit, error);
     if (config->costs)
         memcpy(costs, config->costs, units * sizeof *costs);
     else

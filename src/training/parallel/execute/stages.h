@@ -17,8 +17,8 @@ weft_status stages_balance(const double *costs, uint32_t units, uint32_t stages,
 
 /**
  * Cut the network of an executor into stages, those of its configuration if it has them: costs[0 .. layer_count) receives
- * the measured costs of its layers, or estimates, and first_unit as above. Errors: as above; ARGUMENT if the
- * configuration's stages are not of all layers.
+ * the measured costs of its layers, or estimates, and first_unit as above. `costs` may be NULL where the configuration
+ * has stages. Errors: as above; ARGUMENT if the configuration's stages are not of all layers.
  */
 weft_status stages_cut(const struct executor_config *config, uint32_t stages, double *costs, uint32_t *first_unit,
                        struct error *error);

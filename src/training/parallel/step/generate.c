@@ -102,14 +102,16 @@ bool step_unit_adds_tied(const struct step_shape *shape, uint32_t unit)
 struct number_pool {
     bool *taken;
     uint32_t count; /* the largest that was taken, plus 1 */
+    uint32_t first; /* all before it are taken */
 };
 
 static uint32_t number_pool_take(struct number_pool *pool)
 {
-    uint32_t number = 0;
+    uint32_t number = pool->first;
     while (pool->taken[number])
         number++;
     pool->taken[number] = true;
+    pool->first = number + 1;
     if (number >= pool->count)
         pool->count = number + 1;
     return number;
@@ -117,8 +119,10 @@ static uint32_t number_pool_take(struct number_pool *pool)
 
 static void number_pool_give_back(struct number_pool *pool, uint32_t number)
 {
-    if (number != STEP_NONE)
-        pool->taken[number] = false;
+    if (number == STEP_NONE)
+        return;
+    pool->taken[number] = false;
+    pool->first = smaller(pool->first, number);
 }
 
 /* A micro-batch on a stage of this rank. */
@@ -130,6 +134,7 @@ struct stage_visit {
 struct step_writer {
     const struct step_shape *shape;
     struct step_schedule *schedule;
+    bool counts; /* memory alone: nothing is appended */
     struct step_order order;
     struct stage_visit *visits; /* of each local stage and micro-batch */
     struct number_pool slots, inputs;
@@ -161,6 +166,8 @@ static bool writer_is_last_stage(const struct step_writer *writer, uint32_t stag
 static uint32_t writer_append(struct step_writer *writer, struct step_operation operation)
 {
     struct step_schedule *schedule = writer->schedule;
+    if (writer->counts)
+        return 0;
     if (writer->status == WEFT_OK)
         writer->status =
             ARRAY_RESERVE(schedule->operations, schedule->room, schedule->count + 1, "a step", writer->error);
@@ -179,7 +186,7 @@ static uint32_t writer_append(struct step_writer *writer, struct step_operation 
 static void writer_depend(struct step_writer *writer, uint32_t number)
 {
     struct step_schedule *schedule = writer->schedule;
-    if (number == STEP_NONE || writer->status != WEFT_OK || writer->known_complete[number])
+    if (number == STEP_NONE || writer->counts || writer->status != WEFT_OK || writer->known_complete[number])
         return;
     writer->status = ARRAY_RESERVE(schedule->dependencies, schedule->dependency_room, schedule->dependency_count + 1,
                                    "a step", writer->error);
@@ -502,9 +509,11 @@ static weft_status open_writer(struct step_writer *writer)
     return WEFT_OK;
 }
 
-static void list_uses(struct step_writer *writer)
+/* Those of the first `passes` passes. */
+static void list_uses(struct step_writer *writer, size_t passes)
 {
-    for (size_t i = 0; i < writer->order.count; i++) {
+    writer->use_count = 0;
+    for (size_t i = 0; i < writer->order.count && i < passes; i++) {
         const struct step_pass *pass = &writer->order.passes[i];
         const uint32_t first = writer->shape->first_unit[pass->stage], end = writer->shape->first_unit[pass->stage + 1];
         const bool reads = pass->kind != OPERATION_BACKWARD_WEIGHTS ||
@@ -512,6 +521,16 @@ static void list_uses(struct step_writer *writer)
         for (uint32_t k = 0; reads && k < end - first; k++)
             writer->uses[writer->use_count++] = pass->kind == OPERATION_FORWARD ? first + k : end - 1 - k;
     }
+}
+
+static void close_writer(struct step_writer *writer)
+{
+    free(writer->order.passes);
+    free(writer->visits);
+    free(writer->slots.taken);
+    free(writer->uses);
+    free(writer->gather_of);
+    free(writer->known_complete);
 }
 
 weft_status step_write(const struct step_shape *shape, uint32_t pipeline_rank, struct step_schedule *schedule,
@@ -524,23 +543,84 @@ weft_status step_write(const struct step_shape *shape, uint32_t pipeline_rank, s
     struct step_writer writer = {.shape = shape, .schedule = &written, .error = error};
     if ((writer.status = open_writer(&writer)) == WEFT_OK) {
         pipeline_orders[shape->order](shape, pipeline_rank, &writer.order);
-        list_uses(&writer);
+        list_uses(&writer, writer.order.count);
         write_passes(&writer);
         write_end(&writer);
         written.slots = writer.slots.count;
         written.inputs = writer.inputs.count;
     }
-    free(writer.order.passes);
-    free(writer.visits);
-    free(writer.slots.taken);
-    free(writer.uses);
-    free(writer.gather_of);
-    free(writer.known_complete);
+    close_writer(&writer);
     if (writer.status == WEFT_OK)
         *schedule = written;
     else
         step_free(&written);
     return writer.status;
+}
+
+/* ---- memory alone ---- */
+
+/* Slots and inputs, as write_passes() hands them out. */
+static void count_numbers(struct step_writer *writer)
+{
+    for (size_t i = 0; i < writer->order.count; i++) {
+        const struct step_pass *pass = &writer->order.passes[i];
+        struct stage_visit *visit = visit_of(writer, pass->stage, pass->micro_batch);
+        write_receives(writer, i);
+        if (pass->kind == OPERATION_FORWARD)
+            visit->slot = number_pool_take(&writer->slots);
+        if (pass->kind == OPERATION_BACKWARD_INPUT && is_followed_by_weights(writer, i))
+            i++;
+        else if (pass->kind != OPERATION_BACKWARD_WEIGHTS && writer->shape->order != STEP_EVALUATION)
+            continue;
+        leave_stage(writer, visit);
+    }
+}
+
+/* Units gathered at a time, as gather_ahead() and release_behind() do: never more than those that are looked ahead for. */
+static void count_gathered(struct step_writer *writer)
+{
+    const uint32_t most = writer->shape->prefetch + 1;
+    uint32_t *gathered = &writer->schedule->gathered, resident = 0, ahead = 0;
+    for (uint32_t use = 0; use < writer->use_count && *gathered < most; use++) {
+        for (; ahead < writer->use_count && ahead < use + most; ahead++)
+            if (!is_resident(writer, ahead) && ++resident > *gathered)
+                *gathered = resident;
+        resident -= !is_used_again(writer, use);
+    }
+}
+
+#define FEW_PASSES 8
+
+/* After the first forward passes, at most two rounds of the pipeline, what a rank does repeats itself each round. */
+#define COUNTED_ROUNDS 4
+
+weft_status step_count(const struct step_shape *shape, uint32_t pipeline_rank, struct step_schedule *schedule,
+                       struct error *error)
+{
+    weft_status status = step_check_shape(shape, error);
+    if (status != WEFT_OK)
+        return status;
+    struct step_shape counted = *shape;
+    struct step_schedule counts = {.pipeline_rank = pipeline_rank};
+    struct step_writer writer = {.shape = &counted, .schedule = &counts, .counts = true, .error = error};
+    if (shape->order != STEP_GPIPE && shape->order != STEP_EVALUATION)
+        counted.micro_batches = smaller(shape->micro_batches, COUNTED_ROUNDS * shape->pipeline);
+    if ((status = open_writer(&writer)) == WEFT_OK) {
+        pipeline_orders[shape->order](&counted, pipeline_rank, &writer.order);
+        count_numbers(&writer);
+        for (size_t passes = FEW_PASSES; gathers(shape); passes = writer.order.count) {
+            list_uses(&writer, passes);
+            count_gathered(&writer);
+            if (passes >= writer.order.count || counts.gathered > shape->prefetch)
+                break;
+        }
+        counts.slots = writer.slots.count;
+        counts.inputs = writer.inputs.count;
+    }
+    close_writer(&writer);
+    if (status == WEFT_OK)
+        *schedule = counts;
+    return status;
 }
 
 void step_free(struct step_schedule *schedule)

@@ -131,6 +131,10 @@ weft_status step_write(const struct step_shape *shape, uint32_t pipeline_rank, s
                        struct error *error);
 void step_free(struct step_schedule *schedule);
 
+/** Count what that schedule needs, `slots`, `inputs` and `gathered`, without its operations: much faster. Errors: as above. */
+weft_status step_count(const struct step_shape *shape, uint32_t pipeline_rank, struct step_schedule *schedule,
+                       struct error *error);
+
 /** Whether a stage is this pipeline rank's, and the stage of a unit. */
 bool step_stage_is_local(const struct step_shape *shape, uint32_t pipeline_rank, uint32_t stage);
 uint32_t step_unit_stage(const struct step_shape *shape, uint32_t unit);

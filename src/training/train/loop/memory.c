@@ -26,14 +26,14 @@ uint32_t memory_node_count(const struct memory_ranks *ranks)
 /* ---- one rank ---- */
 
 static weft_status training_of(const struct train_config *config, const struct model_description *description,
-                               const struct parallel_choice *choice, const uint32_t point[MESH_AXES],
-                               struct executor_memory *memory, struct error *error)
+                               const struct parallel_choice *choice, struct executor_networks *networks,
+                               const uint32_t point[MESH_AXES], struct executor_memory *memory, struct error *error)
 {
     struct device types = {.type = WEFT_F32, .activations = config->activations};
     struct executor_config options = parallel_choice_executor(config, choice);
     options.device = &types;
     options.description = (struct model_description *)(uintptr_t)description; /* it does not change */
-    return executor_memory_of(&options, point, memory, error);
+    return executor_memory_of(&options, point, networks, memory, error);
 }
 
 /* Transient memory of rank 0: weights that it reads for all, or the model that samples, and the weights for it. */
@@ -65,27 +65,33 @@ static uint64_t checkpoint_of(const struct train_config *config, const struct mo
 
 /* Rings through which the ranks of a node hand each other ordinary memory (core/collective/internal/staging.h): one of
  * the world, and one of the tensor axis, whose ranks share a node where they can. */
-static uint64_t staging_of(const struct parallel_choice *choice, const struct memory_ranks *ranks, uint32_t rank)
+static uint64_t staging_of(const struct parallel_choice *choice, uint32_t others, struct memory_kept *kept)
 {
-    uint32_t others = 0;
-    for (uint32_t r = 0; r < ranks->count; r++)
-        others += r != rank && ranks->nodes[r] == ranks->nodes[rank];
     const uint32_t tensor = choice->mesh.extent[MESH_TENSOR] - 1, near = tensor < others ? tensor : others;
-    return (others ? copy_forgotten_after() / others : 0) + (near ? copy_forgotten_after() / near : 0);
+    if (!kept->staging)
+        kept->staging = copy_forgotten_after();
+    return (others ? kept->staging / others : 0) + (near ? kept->staging / near : 0);
 }
 
-/* What does not depend on the place in the mesh. */
+static uint32_t ranks_on_node(const struct memory_ranks *ranks, uint32_t node)
+{
+    uint32_t count = 0;
+    for (uint32_t r = 0; r < ranks->count; r++)
+        count += ranks->nodes[r] == node;
+    return count;
+}
+
+/* What does not depend on the place in the mesh; `together` ranks of all are on the rank's node. */
 static struct memory_estimate surroundings_of(const struct train_config *config,
                                               const struct model_description *description,
-                                              const struct parallel_choice *choice, const struct memory_ranks *ranks,
-                                              uint32_t rank)
+                                              const struct parallel_choice *choice, uint32_t ranks, uint32_t rank,
+                                              uint32_t together, struct memory_kept *kept)
 {
     return (struct memory_estimate){
-        .checkpoint = checkpoint_of(config, description, rank, ranks->count),
+        .checkpoint = checkpoint_of(config, description, rank, ranks),
         .first_rank = rank == 0 ? first_rank_of(config, description, choice) : 0,
-        .rest = MEMORY_OF_PROCESS + staging_of(choice, ranks, rank) +
-                (memory_node_count(ranks) > 1 ? MEMORY_OF_NETWORK : 0) +
-                (config->activations == WEFT_F16 ? MEMORY_OF_CASTS : 0),
+        .rest = MEMORY_OF_PROCESS + staging_of(choice, together - 1, kept) +
+                (together < ranks ? MEMORY_OF_NETWORK : 0) + (config->activations == WEFT_F16 ? MEMORY_OF_CASTS : 0),
     };
 }
 
@@ -93,8 +99,18 @@ weft_status memory_estimate_of(const struct train_config *config, const struct m
                                const struct parallel_choice *choice, const struct memory_ranks *ranks, uint32_t rank,
                                const uint32_t point[MESH_AXES], struct memory_estimate *estimate, struct error *error)
 {
-    *estimate = surroundings_of(config, description, choice, ranks, rank);
-    return training_of(config, description, choice, point, &estimate->training, error);
+    struct memory_kept own = {0}, *kept = ranks->kept ? ranks->kept : &own;
+    const uint32_t together = ranks_on_node(ranks, ranks->nodes[rank]);
+    *estimate = surroundings_of(config, description, choice, ranks->count, rank, together, kept);
+    weft_status status = training_of(config, description, choice, &kept->networks, point, &estimate->training, error);
+    memory_kept_free(&own);
+    return status;
+}
+
+void memory_kept_free(struct memory_kept *kept)
+{
+    executor_networks_free(&kept->networks);
+    *kept = (struct memory_kept){0};
 }
 
 uint64_t memory_estimate_total(const struct memory_estimate *estimate)
@@ -142,17 +158,18 @@ struct memory_stage {
 };
 
 static weft_status list_stages(const struct train_config *config, const struct model_description *description,
-                               const struct parallel_choice *choice, struct memory_stage *stages, struct error *error)
+                               const struct parallel_choice *choice, struct executor_networks *networks,
+                               struct memory_stage *stages, struct error *error)
 {
     struct executor_memory first, other;
     weft_status status = WEFT_OK;
     for (uint32_t p = 0; status == WEFT_OK && p < choice->mesh.extent[MESH_PIPELINE]; p++) {
         uint32_t point[MESH_AXES] = {[MESH_PIPELINE] = p};
-        status = training_of(config, description, choice, point, &first, error);
+        status = training_of(config, description, choice, networks, point, &first, error);
         other = first;
         point[MESH_DATA] = 1;
         if (status == WEFT_OK && choice->mesh.extent[MESH_DATA] > 1)
-            status = training_of(config, description, choice, point, &other, error);
+            status = training_of(config, description, choice, networks, point, &other, error);
         stages[p] = (struct memory_stage){executor_memory_total(&first), executor_memory_total(&other)};
     }
     return status;
@@ -162,20 +179,27 @@ weft_status memory_needs_of_nodes(const struct train_config *config, const struc
                                   const struct parallel_choice *choice, const struct memory_ranks *ranks,
                                   uint64_t *needs, struct error *error)
 {
-    uint32_t *points = malloc(ranks->count * MESH_AXES * sizeof *points);
+    struct memory_kept own = {0}, *kept = ranks->kept ? ranks->kept : &own;
+    const uint32_t nodes = memory_node_count(ranks);
+    uint32_t *points = malloc((ranks->count * MESH_AXES + nodes) * sizeof *points);
     struct memory_stage *stages = calloc(choice->mesh.extent[MESH_PIPELINE], sizeof *stages);
     weft_status status =
-        points && stages ? list_stages(config, description, choice, stages, error)
+        points && stages ? list_stages(config, description, choice, &kept->networks, stages, error)
                          : error_memory(error, ranks->count * MESH_AXES * sizeof *points, "the memory of the ranks");
     if (status == WEFT_OK)
         status = mesh_place(&choice->mesh, &choice->placement, ranks->nodes, points, error);
-    memset(needs, 0, memory_node_count(ranks) * sizeof *needs);
+    memset(needs, 0, nodes * sizeof *needs);
+    uint32_t *together = points + (size_t)ranks->count * MESH_AXES; /* ranks of each node */
+    for (uint32_t node = 0; status == WEFT_OK && node < nodes; node++)
+        together[node] = ranks_on_node(ranks, node);
     for (uint32_t r = 0; status == WEFT_OK && r < ranks->count; r++) {
-        const struct memory_estimate others = surroundings_of(config, description, choice, ranks, r);
+        const struct memory_estimate others =
+            surroundings_of(config, description, choice, ranks->count, r, together[ranks->nodes[r]], kept);
         const uint32_t *point = points + (size_t)r * MESH_AXES;
         const struct memory_stage *stage = &stages[point[MESH_PIPELINE]];
         needs[ranks->nodes[r]] += (point[MESH_DATA] ? stage->other : stage->first) + memory_estimate_total(&others);
     }
+    memory_kept_free(&own);
     free(stages);
     free(points);
     return status;

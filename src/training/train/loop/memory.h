@@ -36,10 +36,19 @@ struct memory_estimate {
 #define MEMORY_OF_NETWORK ((uint64_t)8 << 20)  /**< a fabric's buffers, and scratch of collectives */
 #define MEMORY_OF_CASTS   ((uint64_t)20 << 20) /**< at most: operands of f16 as f32, for products */
 
+/** What estimates of one network share, kept by a caller that makes many: this makes them cheaper. Zeroed: nothing yet.
+ * Belongs to one thread. */
+struct memory_kept {
+    struct executor_networks networks;
+    uint64_t staging; /**< copy_forgotten_after() */
+};
+void memory_kept_free(struct memory_kept *kept);
+
 /** The ranks of a run. */
 struct memory_ranks {
     uint32_t count;
-    const uint32_t *nodes; /**< of each rank */
+    const uint32_t *nodes;    /**< of each rank */
+    struct memory_kept *kept; /**< NULL: nothing */
 };
 
 /**

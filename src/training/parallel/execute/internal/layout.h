@@ -24,6 +24,10 @@ void executor_place(struct executor *executor, const struct executor_config *con
  * them, whatever this returns. Errors: ARGUMENT if a schedule does not exist; MEMORY.
  */
 weft_status executor_lay_out(struct executor *executor, struct error *error);
+
+/** The same for a description that is divided already, with schedules that only count: step_count(). The stages are those
+ * of config.description, the whole network. */
+weft_status executor_lay_out_memory(struct executor *executor, struct error *error);
 void executor_layout_free(struct executor *executor);
 
 /** The options of the rank's model. `layers` is the executor's list. */
