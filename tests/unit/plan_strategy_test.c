@@ -157,14 +157,15 @@ static double cost_to_depth(uint64_t seed, const struct strategy *s, enum strate
 {
     double cost = 1;
     if (depth >= STRATEGY_MESH)
-        cost += random_cost(seed, s->mesh.extent[MESH_PIPELINE] * 1009 + s->mesh.extent[MESH_TENSOR], 40);
+        cost += random_cost(seed, s->mesh.extent[MESH_PIPELINE] * 1009 + s->mesh.extent[MESH_TENSOR], 40) +
+                random_cost(seed + 6, s->placement.order[0] * 99 + s->placement.order[1] * 9, 4);
     if (depth >= STRATEGY_PASSES)
         cost +=
             random_cost(seed + 1, s->micro_batch * 64 + s->recompute * 8 + s->precision * 2 + s->sequence_parallel, 20);
     if (depth >= STRATEGY_SCHEDULE)
-        cost += random_cost(seed + 2, s->zero * 512 + s->schedule * 64 + s->stages, 20);
+        cost += random_cost(seed + 2, s->schedule * 64 + s->stages, 20);
     if (depth >= STRATEGY_WHOLE)
-        cost += random_cost(seed + 3, s->placement.order[0] * 99 + s->placement.order[1] * 9 + s->bucket_bytes, 8);
+        cost += random_cost(seed + 3, s->zero * 512 + s->bucket_bytes, 8);
     return cost;
 }
 
@@ -181,11 +182,18 @@ static bool random_exceeds(uint64_t seed, const struct strategy *s)
     return random_below(seed + 4, s->mesh.extent[MESH_DATA] * 100 + s->zero * 10 + s->recompute, 3) == 0;
 }
 
-static weft_status random_excess(void *context, const struct strategy *partial, enum strategy_depth depth,
+static weft_status random_excess(void *context, const struct strategy *partial, enum strategy_depth depth, bool exact,
                                  uint64_t *bytes, struct error *error)
 {
     const struct random_costs *costs = context;
-    *bytes = depth >= STRATEGY_SCHEDULE && random_exceeds(costs->seed, partial) ? 1 : 0;
+    *bytes = depth == STRATEGY_WHOLE && exact && random_exceeds(costs->seed, partial) ? 1 : 0;
+    return WEFT_OK;
+}
+
+static weft_status always_exceeds(void *context, const struct strategy *partial, enum strategy_depth depth, bool exact,
+                                  uint64_t *bytes, struct error *error)
+{
+    *bytes = depth == STRATEGY_WHOLE && exact ? 1 + partial->zero : 0;
     return WEFT_OK;
 }
 
@@ -250,6 +258,22 @@ static void nothing_fits_is_no_plan(void **state)
     struct search_result result;
     struct random_costs costs = {0};
     open_space(&one, &space);
+    const struct search_problem problem = {
+        .space = &space, .context = &costs, .bound = random_bound, .excess = always_exceeds, .price = random_price};
+    assert_int_equal(search_run(&problem, &result, NULL), WEFT_OK);
+    assert_true(result.count == 0 && result.unfit == result.strategies);
+    assert_true(result.least_excess == 1 && result.least_depth == STRATEGY_WHOLE && result.least_excessive.zero == 0);
+    search_result_free(&result);
+    close_space(&space);
+}
+
+static void an_early_end_leaves_a_gap(void **state)
+{
+    static const struct space_case one = {"gpt-nano", 2, 2};
+    struct strategy_space space;
+    struct search_result result;
+    struct random_costs costs = {0};
+    open_space(&one, &space);
     const struct search_problem problem = {.space = &space,
                                            .context = &costs,
                                            .bound = random_bound,
@@ -257,8 +281,7 @@ static void nothing_fits_is_no_plan(void **state)
                                            .price = random_price,
                                            .prices_most = 1};
     assert_int_equal(search_run(&problem, &result, NULL), WEFT_OK);
-    assert_true(result.unfit > 0 && result.least_excess == 1);
-    assert_true(result.priced <= 1 && (result.gap > 0 || result.excluded > 0));
+    assert_true(result.priced == 1 && (result.gap > 0 || result.excluded > 0));
     search_result_free(&result);
     close_space(&space);
 }
@@ -269,6 +292,7 @@ int main(void)
         cmocka_unit_test(the_space_is_what_runs),
         cmocka_unit_test(the_search_finds_the_best),
         cmocka_unit_test(nothing_fits_is_no_plan),
+        cmocka_unit_test(an_early_end_leaves_a_gap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The planner's choice is that of pricing everything, on random models, clusters and batches. */
 #include "base/random.h"
-#include "training/plan/planner.h"
+#include "training/plan/planner/planner.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -42,11 +42,14 @@ static void make_model(struct planner_case *one, uint64_t seed, uint64_t *number
     one->config.shape = shape;
 }
 
-/* Hosts of a few devices. Where memory is scarce, it is a little more than the weights and their gradients. */
+/* Hosts of a few devices, some under leaves of two. Where memory is scarce, it is a little more than the weights and their
+ * gradients. */
 static void make_cluster(struct planner_case *one, uint64_t seed, uint64_t *number)
 {
-    static const uint32_t ranks[] = {2, 3, 4, 6}, hosts[] = {1, 2}, speeds[] = {1, 10, 100}, scarce[] = {0, 1, 2};
-    const uint32_t each = pick(seed, number, ranks, 4), count = each == 6 ? 1 : pick(seed, number, hosts, 2);
+    static const uint32_t ranks[] = {2, 3, 4, 6}, hosts[] = {1, 2}, leaves[] = {1, 2}, speeds[] = {1, 10, 100},
+                          scarce[] = {0, 1, 2};
+    const uint32_t each = pick(seed, number, ranks, 4), leaf_count = each == 2 ? pick(seed, number, leaves, 2) : 1,
+                   count = each == 6 ? 1 : leaf_count * pick(seed, number, hosts, 2);
     const double flops = 1e11 * pick(seed, number, speeds, 3), link = 1e8 * pick(seed, number, speeds, 3);
     const uint64_t state = one->description->weights * 16;
     strcpy(one->file.name, "made");
@@ -61,14 +64,16 @@ static void make_cluster(struct planner_case *one, uint64_t seed, uint64_t *numb
         .ranks_per_node = each,
         .links = {.near = {.latency = 1e-6, .overhead = 1e-7, .bandwidth = 10e9},
                   .far = {.latency = 1e-5, .overhead = 1e-6, .bandwidth = link},
+                  .above[0] = {.latency = 2e-5, .overhead = 1e-6, .bandwidth = link / 3},
                   .copy_bandwidth = 20e9,
                   .memory_bandwidth = 10e9,
                   .cache_bytes = 32 << 20,
                   .cores = each},
     };
-    one->file.level_count = 2;
+    one->file.level_count = 2 + (leaf_count > 1);
     one->file.levels[0].size = each;
-    one->file.levels[1].size = count;
+    one->file.levels[1].size = count / leaf_count;
+    one->file.levels[2].size = leaf_count;
     one->cluster.file = &one->file;
 }
 

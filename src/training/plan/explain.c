@@ -222,7 +222,7 @@ void explain_nothing_fits(const struct planner_setting *setting, const struct cl
                           char text[EXPLAIN_TEXT_BYTES])
 {
     char bytes[32], strategy[STRATEGY_TEXT_BYTES];
-    const bool is_whole = result->least_depth >= STRATEGY_SCHEDULE;
+    const bool is_whole = result->least_depth == STRATEGY_WHOLE;
     int used = snprintf(text, EXPLAIN_TEXT_BYTES, "no strategy fits into memory: %s exceed%s it by %s a %s",
                         is_whole ? strategy_describe(&result->least_excessive, strategy)
                                  : "weights, gradients and optimizer state alone",

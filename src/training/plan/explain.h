@@ -3,7 +3,7 @@
 #ifndef WEFT_TRAINING_PLAN_EXPLAIN_H
 #define WEFT_TRAINING_PLAN_EXPLAIN_H
 
-#include "training/plan/planner.h"
+#include "training/plan/planner/planner.h"
 
 #define SENSITIVITIES_MOST 5
 

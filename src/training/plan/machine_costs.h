@@ -6,7 +6,7 @@
 #ifndef WEFT_TRAINING_PLAN_MACHINE_COSTS_H
 #define WEFT_TRAINING_PLAN_MACHINE_COSTS_H
 
-#include "training/plan/planner_cluster.h"
+#include "training/plan/planner/cluster_ranks.h"
 #include "training/plan/strategy.h"
 
 /** Larger micro-batches are not measured; time is taken to be proportional to tokens from there on. */

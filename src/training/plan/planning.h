@@ -7,7 +7,7 @@
 #define WEFT_TRAINING_PLAN_PLANNING_H
 
 #include "training/plan/machine_costs.h"
-#include "training/plan/planner.h"
+#include "training/plan/planner/planner.h"
 
 /** Zeroed, it is of nothing. planning_close() frees it, also after an error. */
 struct planning {

@@ -113,12 +113,13 @@ static weft_status price_strategy(struct search *search, const struct strategy *
 /* ---- sets ---- */
 
 /* Whether a set is out for its memory. */
-static weft_status set_exceeds(struct search *search, const struct search_set *set, bool *exceeds, struct error *error)
+static weft_status set_exceeds(struct search *search, const struct search_set *set, bool exact, bool *exceeds,
+                               struct error *error)
 {
     struct search_result *result = search->result;
     const struct search_problem *problem = search->problem;
     uint64_t bytes = 0;
-    weft_status status = problem->excess(problem->context, &set->partial, set->depth, &bytes, error);
+    weft_status status = problem->excess(problem->context, &set->partial, set->depth, exact, &bytes, error);
     *exceeds = bytes > 0;
     if (status != WEFT_OK || !bytes)
         return status;
@@ -151,27 +152,36 @@ static weft_status set_expand(struct search *search, const struct search_set *se
     return status;
 }
 
+/* Bound a set closely, unless it is out. */
+static weft_status set_bound(struct search *search, struct search_set *set, bool *exceeds, struct error *error)
+{
+    const struct search_problem *problem = search->problem;
+    double close = 0;
+    weft_status status = set_exceeds(search, set, false, exceeds, error);
+    if (status == WEFT_OK && !*exceeds)
+        status = problem->bound(problem->context, &set->partial, set->depth, true, &close, error);
+    set->close = true;
+    set->bound = close > set->bound ? close : set->bound;
+    return status;
+}
+
 /* Expand a set, or price the strategy that is left of it. */
 static weft_status set_visit(struct search *search, struct search_set *set, struct error *error)
 {
-    const struct search_problem *problem = search->problem;
     bool exceeds = false;
-    double close;
     weft_status status = WEFT_OK;
     if (!set->close && set->depth > STRATEGY_ALL) {
-        status = set_exceeds(search, set, &exceeds, error);
+        const double before = set->bound;
+        status = set_bound(search, set, &exceeds, error);
         if (status != WEFT_OK || exceeds)
             return status;
-        status = problem->bound(problem->context, &set->partial, set->depth, true, &close, error);
-        if (status != WEFT_OK)
-            return status;
-        set->close = true;
-        if (close > set->bound) { /* others may come first now */
-            set->bound = close;
+        if (set->bound > before) /* others may come first now */
             return search_push(search, set, error);
-        }
     }
-    return set->depth == STRATEGY_WHOLE ? price_strategy(search, &set->partial, error) : set_expand(search, set, error);
+    if (set->depth < STRATEGY_WHOLE)
+        return set_expand(search, set, error);
+    status = set_exceeds(search, set, true, &exceeds, error);
+    return status == WEFT_OK && !exceeds ? price_strategy(search, &set->partial, error) : status;
 }
 
 static void search_conclude(struct search *search)

@@ -31,9 +31,10 @@ struct search_problem {
     /** Seconds that every completion of `partial` takes at least; an estimate that is quick, then one that is close. */
     weft_status (*bound)(void *context, const struct strategy *partial, enum strategy_depth depth, bool close,
                          double *seconds, struct error *error);
-    /** Bytes by which every completion of `partial` exceeds the memory; 0: some may fit, and at STRATEGY_WHOLE it does. */
-    weft_status (*excess)(void *context, const struct strategy *partial, enum strategy_depth depth, uint64_t *bytes,
-                          struct error *error);
+    /** Bytes by which every completion of `partial` exceeds the memory; 0: some may fit. Also twice: an estimate that is
+     * quick, then, at STRATEGY_WHOLE only, what is exact. */
+    weft_status (*excess)(void *context, const struct strategy *partial, enum strategy_depth depth, bool exact,
+                          uint64_t *bytes, struct error *error);
     weft_status (*price)(void *context, const struct strategy *strategy, struct price *price, struct error *error);
 
     uint64_t prices_most; /**< end after so many prices, with a gap; 0: never */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "training/plan/strategy.h"
 
+#include "training/parallel/sharding/canonical_runs.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,6 +93,20 @@ static bool placement_is_listed(const struct strategy_space *space, const struct
     return order_is_new(mesh, number);
 }
 
+/* The placements of a mesh. */
+static weft_status expand_placements(const struct strategy_space *space, const struct mesh *mesh,
+                                     struct strategy_list *list, struct error *error)
+{
+    struct strategy strategy = {.mesh = *mesh};
+    weft_status status = WEFT_OK;
+    for (size_t order = 0; order < ARRAY_SIZE(orders) && status == WEFT_OK; order++) {
+        strategy.placement = orders[order];
+        if (placement_is_listed(space, mesh, order))
+            status = append_strategy(list, &strategy, error);
+    }
+    return status;
+}
+
 static weft_status expand_ranks(const struct strategy_space *space, uint32_t ranks, struct strategy_list *list,
                                 struct error *error)
 {
@@ -99,10 +115,10 @@ static weft_status expand_ranks(const struct strategy_space *space, uint32_t ran
         if (ranks % tensor || !space->tensor_divides[tensor])
             continue;
         for (uint32_t pipeline = 1; pipeline <= ranks / tensor && status == WEFT_OK; pipeline++) {
-            const struct strategy strategy = {.mesh = {{ranks / tensor / pipeline, pipeline, tensor}}};
+            const struct mesh mesh = {{ranks / tensor / pipeline, pipeline, tensor}};
             if (ranks / tensor % pipeline == 0 && pipeline <= space->description->layer_count &&
-                strategy.mesh.extent[MESH_DATA] <= space->batch)
-                status = append_strategy(list, &strategy, error);
+                mesh.extent[MESH_DATA] <= space->batch)
+                status = expand_placements(space, &mesh, list, error);
         }
     }
     return status;
@@ -170,23 +186,16 @@ static bool schedule_is_possible(const struct strategy_space *space, const struc
            strategy_rounds(space, partial) % pipeline == 0;
 }
 
-static uint32_t zero_most(const struct strategy *partial)
-{
-    return partial->mesh.extent[MESH_DATA] > 1 ? 3 : 0;
-}
-
 static weft_status expand_passes(const struct strategy_space *space, const struct strategy *partial,
                                  struct strategy_list *list, struct error *error)
 {
     struct strategy strategy = *partial;
     weft_status status = WEFT_OK;
     for (int schedule = STEP_GPIPE; schedule < STEP_EVALUATION; schedule++)
-        for (uint32_t stages = 1; stages <= STRATEGY_STAGES_MOST; stages++) {
-            if (!schedule_is_possible(space, partial, (enum step_pipeline)schedule, stages))
-                continue;
+        for (uint32_t stages = 1; stages <= STRATEGY_STAGES_MOST && status == WEFT_OK; stages++) {
             strategy.schedule = (enum step_pipeline)schedule;
             strategy.stages = stages;
-            for (strategy.zero = 0; strategy.zero <= zero_most(partial) && status == WEFT_OK; strategy.zero++)
+            if (schedule_is_possible(space, partial, strategy.schedule, stages))
                 status = append_strategy(list, &strategy, error);
         }
     return status;
@@ -194,13 +203,19 @@ static weft_status expand_passes(const struct strategy_space *space, const struc
 
 /* ---- whole strategies ---- */
 
+uint32_t strategy_zero_most(const struct strategy *partial)
+{
+    return partial->mesh.extent[MESH_DATA] > 1 ? 3 : 0;
+}
+
 /* Buckets beyond the first that holds all gradients of a rank are the same. */
 static uint32_t buckets_of(const struct strategy_space *space, const struct strategy *partial)
 {
     const struct mesh *mesh = &partial->mesh;
     const uint64_t bytes = space->description->elements * sizeof(float) / mesh->extent[MESH_TENSOR];
     uint32_t count = 1;
-    if (mesh->extent[MESH_DATA] == 1 || partial->zero > 1)
+    if (mesh->extent[MESH_DATA] == 1 || partial->zero ||
+        !micro_batch_runs_are_subtrees(strategy_micro_batches(space, partial), mesh->extent[MESH_DATA]))
         return 1;
     while (count < space->bucket_count && space->buckets[count - 1] < bytes)
         count++;
@@ -212,11 +227,9 @@ static weft_status expand_schedule(const struct strategy_space *space, const str
 {
     struct strategy strategy = *partial;
     weft_status status = WEFT_OK;
-    for (size_t order = 0; order < ARRAY_SIZE(orders); order++) {
-        if (!placement_is_listed(space, &partial->mesh, order))
-            continue;
-        strategy.placement = orders[order];
-        for (uint32_t bucket = 0; bucket < buckets_of(space, partial) && status == WEFT_OK; bucket++) {
+    for (strategy.zero = 0; strategy.zero <= strategy_zero_most(partial); strategy.zero++) {
+        const uint32_t buckets = buckets_of(space, &strategy);
+        for (uint32_t bucket = 0; bucket < buckets && status == WEFT_OK; bucket++) {
             strategy.bucket_bytes = space->buckets[bucket];
             status = append_strategy(list, &strategy, error);
         }
@@ -246,22 +259,20 @@ weft_status strategy_expand(const struct strategy_space *space, const struct str
 
 static uint64_t count_schedule(const struct strategy_space *space, const struct strategy *partial)
 {
-    uint64_t placements = 0;
-    for (size_t order = 0; order < ARRAY_SIZE(orders); order++)
-        placements += placement_is_listed(space, &partial->mesh, order);
-    return placements * buckets_of(space, partial);
+    struct strategy strategy = *partial;
+    uint64_t count = 0;
+    for (strategy.zero = 0; strategy.zero <= strategy_zero_most(partial); strategy.zero++)
+        count += buckets_of(space, &strategy);
+    return count;
 }
 
 static uint64_t count_passes(const struct strategy_space *space, const struct strategy *partial)
 {
-    struct strategy strategy = *partial;
-    uint64_t schedules = 0, rest = 0;
+    uint64_t schedules = 0;
     for (int schedule = STEP_GPIPE; schedule < STEP_EVALUATION; schedule++)
         for (uint32_t stages = 1; stages <= STRATEGY_STAGES_MOST; stages++)
             schedules += schedule_is_possible(space, partial, (enum step_pipeline)schedule, stages);
-    for (strategy.zero = 0; strategy.zero <= zero_most(partial); strategy.zero++)
-        rest += count_schedule(space, &strategy);
-    return schedules * rest;
+    return schedules * count_schedule(space, partial);
 }
 
 static uint64_t count_mesh(const struct strategy_space *space, const struct strategy *partial)

@@ -6,13 +6,14 @@
  * a search walks without listing it:
  *
  *     STRATEGY_ALL       nothing is chosen
- *     STRATEGY_MESH      the ranks on each axis
+ *     STRATEGY_MESH      the ranks on each axis, and their placement: what links connect them
  *     STRATEGY_PASSES    micro-batch, recomputation, precision, sequence parallelism: what a pass of a layer costs
- *     STRATEGY_SCHEDULE  ZeRO stage, pipeline schedule, stages: the operations of a step
- *     STRATEGY_WHOLE     placement and bucket size
+ *     STRATEGY_SCHEDULE  pipeline schedule and stages: when passes are computed
+ *     STRATEGY_WHOLE     ZeRO stage and bucket size
  *
  * Strategies that are the same run are listed once: a pipeline of one rank has no schedule, a data axis of one rank no
- * ZeRO stage, and buckets matter only where an all-reduce follows the last micro-batch (ZeRO-0 and 1).
+ * ZeRO stage, and buckets matter only where gradients are all-reduced in place (ZeRO-0 where all ranks' micro-batches are
+ * runs that are alike, see training/parallel/sharding/canonical_runs.h).
  *
  * Pure functions of a space, which may be used by several threads.
  */
@@ -73,6 +74,9 @@ weft_status strategy_expand(const struct strategy_space *space, const struct str
 
 /** How many whole strategies complete `partial`. */
 uint64_t strategy_count(const struct strategy_space *space, const struct strategy *partial, enum strategy_depth depth);
+
+/** The highest ZeRO stage: without a data axis there is nothing to divide. */
+uint32_t strategy_zero_most(const struct strategy *partial);
 
 /** Micro-batches of a global batch, and of the data rank that has the most. */
 static inline uint32_t strategy_micro_batches(const struct strategy_space *space, const struct strategy *strategy)

@@ -4,7 +4,7 @@
 
 #include "training/parallel/execute/stages.h"
 #include "training/simulate/device_time.h"
-#include "training/simulate/internal/step_prices.h"
+#include "training/simulate/step_prices.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -17,23 +17,6 @@ static uint32_t hosts_of_ranks(const struct step_cluster *cluster, uint32_t rank
     return count;
 }
 
-/* The host, leaf or pod (levels 1 to 3) of a rank. */
-static uint32_t place_of(const struct step_cluster *cluster, uint32_t rank, uint32_t level)
-{
-    uint32_t unit = step_cluster_host(cluster, rank);
-    for (uint32_t l = 0; l + 1 < level; l++)
-        unit = cluster->above[l] ? cluster->above[l][unit] : 0;
-    return unit;
-}
-
-uint32_t step_cluster_level(const struct step_cluster *cluster, uint32_t rank, uint32_t other)
-{
-    uint32_t level = 0;
-    while (level + 1 < STEP_LINK_LEVELS && place_of(cluster, rank, level + 1) != place_of(cluster, other, level + 1))
-        level++;
-    return level;
-}
-
 /* List the ranks of each group; count, for each rank, how many of its group are on its host, under its leaf, in its pod. */
 static weft_status folding_list_groups(struct folding *folding, enum mesh_axis axis)
 {
@@ -55,7 +38,8 @@ static weft_status folding_list_groups(struct folding *folding, enum mesh_axis a
         members[0] = 1;
         for (uint32_t level = 1; level < STEP_LINK_LEVELS; level++)
             for (uint32_t i = 0; i < extent; i++)
-                members[level] += place_of(cluster, rank, level) == place_of(cluster, others[i], level);
+                members[level] +=
+                    step_cluster_unit(cluster, rank, level) == step_cluster_unit(cluster, others[i], level);
     }
     free(filled);
     return WEFT_OK;
@@ -104,7 +88,7 @@ bool folding_is_degraded(const struct folding *folding, uint32_t rank)
     const struct step_cluster *cluster = folding->costs->cluster;
     const uint32_t level = perturbation->degraded_level;
     return perturbation->degraded_share > 0 && (level == 0 || cluster->above[level - 1]) &&
-           perturbation->degraded_unit == place_of(cluster, rank, level + 1);
+           perturbation->degraded_unit == step_cluster_unit(cluster, rank, level + 1);
 }
 
 static uint64_t perturbation_of(const struct folding *folding, uint32_t rank)
@@ -241,7 +225,7 @@ static weft_status number_units(struct folding *folding)
         if (!units)
             return error_memory(folding->error, ranks * sizeof *units, "the classes of ranks");
         for (uint32_t rank = 0; level != 1 && rank < ranks; rank++)
-            units[rank] = level == 0 ? rank : place_of(folding->costs->cluster, rank, level);
+            units[rank] = step_cluster_unit(folding->costs->cluster, rank, level);
         if (level == 1)
             status = number_interfaces(folding);
         for (uint32_t rank = 0; status == WEFT_OK && rank < ranks; rank++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The placements of groups, and their collectives' prices, which are computed once. */
-#include "training/simulate/internal/step_prices.h"
+#include "training/simulate/step_prices.h"
 
 #include "base/array.h"
 #include "base/hash.h"
@@ -8,6 +8,25 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- places ---- */
+
+uint32_t step_cluster_unit(const struct step_cluster *cluster, uint32_t rank, uint32_t level)
+{
+    uint32_t unit = level == 0 ? rank : step_cluster_host(cluster, rank);
+    for (uint32_t l = 0; l + 1 < level; l++)
+        unit = cluster->above[l] ? cluster->above[l][unit] : 0;
+    return unit;
+}
+
+uint32_t step_cluster_level(const struct step_cluster *cluster, uint32_t rank, uint32_t other)
+{
+    uint32_t level = 0;
+    while (level + 1 < STEP_LINK_LEVELS &&
+           step_cluster_unit(cluster, rank, level + 1) != step_cluster_unit(cluster, other, level + 1))
+        level++;
+    return level;
+}
 
 /* ---- placements ---- */
 

@@ -11,6 +11,7 @@
 #define WEFT_TRAINING_SIMULATE_INTERNAL_STEP_FOLD_H
 
 #include "training/simulate/step_simulate.h"
+#include "training/simulate/step_prices.h"
 
 enum step_channel_kind {
     CHANNEL_TO_NEXT, /**< from the class channel->classes[0] to classes[1] */
@@ -58,8 +59,5 @@ struct step_fold {
 weft_status step_fold_open(const struct step_costs *costs, const struct step_options *options, struct step_fold *fold,
                            struct error *error);
 void step_fold_free(struct step_fold *fold);
-
-/** The level at which two ranks differ: 0 on one host, 1 under one leaf, 2 in one pod, 3. */
-uint32_t step_cluster_level(const struct step_cluster *cluster, uint32_t rank, uint32_t other);
 
 #endif

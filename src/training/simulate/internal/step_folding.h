@@ -23,11 +23,6 @@ struct folding {
 
 enum { NEXT, PREVIOUS, NEIGHBORS };
 
-static inline uint32_t step_cluster_host(const struct step_cluster *cluster, uint32_t rank)
-{
-    return cluster->hosts ? cluster->hosts[rank] : 0;
-}
-
 static inline uint32_t step_cluster_interfaces(const struct step_cluster *cluster)
 {
     return cluster->links->interfaces ? cluster->links->interfaces : 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "training/plan/internal/planner_parts.h"
+#include "training/plan/planner/internal/parts.h"
 
 #include "training/simulate/device_time.h"
 
@@ -57,11 +57,30 @@ static weft_status check_devices(struct planner *planner, struct error *error)
     return status;
 }
 
-static double near_bandwidth_of(const struct simulated_cluster *links)
+/* The largest rates: bursts count as if they lasted. */
+static void find_bandwidths(struct planner *planner)
 {
-    double most = links->near.bandwidth;
-    most = links->copy_bandwidth > most ? links->copy_bandwidth : most;
-    return links->memory_bandwidth > most ? links->memory_bandwidth : most;
+    const struct simulated_cluster *links = &planner->setting.cluster->links;
+    const double burst = links->burst_bytes > 0 ? links->burst_bandwidth : 0,
+                 rates[] = {links->near.bandwidth, links->copy_bandwidth, links->memory_bandwidth};
+    planner->host_bandwidth = burst > links->far.bandwidth ? burst : links->far.bandwidth;
+    planner->far_bandwidth = planner->host_bandwidth / (links->interfaces > 1 ? links->interfaces : 1);
+    planner->near_bandwidth = planner->host_bandwidth;
+    for (size_t i = 0; i < ARRAY_SIZE(rates); i++)
+        planner->near_bandwidth = rates[i] > planner->near_bandwidth ? rates[i] : planner->near_bandwidth;
+}
+
+static weft_status open_tables(struct planner *planner, struct error *error)
+{
+    const struct model_description *description = planner->setting.description;
+    planner->summed = calloc(planner->units, sizeof *planner->summed);
+    planner->divided = calloc((size_t)planner->space.ranks_most + 1, sizeof *planner->divided);
+    if (!planner->summed || !planner->divided)
+        return error_memory(error, planner->space.ranks_most * sizeof *planner->divided, "a planner");
+    /* Not those of a tied table, which may be sparse, nor frozen ones. */
+    for (size_t u = 0; u < planner->units; u++)
+        planner->summed[u] = !description->frozen_weights && !model_layer_uses_tied(description, u);
+    return WEFT_OK;
 }
 
 weft_status planner_open(const struct planner_setting *setting, struct planner **result, struct error *error)
@@ -71,7 +90,7 @@ weft_status planner_open(const struct planner_setting *setting, struct planner *
         return error_memory(error, sizeof *planner, "a planner");
     planner->setting = *setting;
     planner->units = setting->description->layer_count;
-    planner->near_bandwidth = near_bandwidth_of(&setting->cluster->links);
+    find_bandwidths(planner);
     planner->is_even = true;
     complete_space(planner);
     weft_status status = check_devices(planner, error);
@@ -79,9 +98,8 @@ weft_status planner_open(const struct planner_setting *setting, struct planner *
         planner->space.hosts_from = 0;
     if (status == WEFT_OK)
         status = strategy_space_open(&planner->space, error);
-    if (status == WEFT_OK &&
-        !(planner->divided = calloc((size_t)planner->space.ranks_most + 1, sizeof *planner->divided)))
-        status = error_memory(error, planner->space.ranks_most * sizeof *planner->divided, "a planner");
+    if (status == WEFT_OK)
+        status = open_tables(planner, error);
     if (status == WEFT_OK)
         status = step_prices_open(&setting->cluster->step, &planner->prices, error);
     if (status != WEFT_OK) {
@@ -98,6 +116,9 @@ void planner_close(struct planner *planner)
         return;
     step_prices_close(planner->prices);
     planner_passes_free(planner);
+    planner_places_free(planner);
+    planner_index_free(&planner->needs, free);
+    free(planner->summed);
     strategy_space_close(&planner->space);
     free(planner);
 }
@@ -163,11 +184,8 @@ weft_status planner_stages(struct planner *planner, const struct strategy *strat
                            struct error *error)
 {
     const size_t count = (size_t)strategy->stages * strategy->mesh.extent[MESH_PIPELINE] + 1;
-    const struct pass_table *table;
     const uint32_t *cut;
-    weft_status status = planner_passes(planner, strategy, &table, error);
-    if (status == WEFT_OK)
-        status = planner_cut(planner, strategy, table, &cut, error);
+    weft_status status = planner_cut(planner, strategy, &cut, error);
     if (status != WEFT_OK)
         return status;
     *first_unit = malloc(count * sizeof **first_unit);

@@ -7,16 +7,18 @@
  * what admissible bounds do not exclude. They are, with R rounds of micro-batches on a rank:
  *
  *     quick   R x operations of a micro-batch / (pipeline ranks x peak x share), or one micro-batch's way forth and back
- *     close   for each pipeline rank: the first micro-batch's forward passes on the ranks before it, R times its own passes,
- *             the last one's way back; or the time before the first reduction and the gradients' bytes over the slowest
- *             level that the data axis has to cross; then the longest update
+ *     close   for each pipeline rank: the first micro-batch's way to it, R times its own passes, the last one's way back;
+ *             under 1F1B the ways forth and back that follow one another; or the time before the first reduction and the
+ *             bytes of the data axis over the level of links that takes longest, as far as they have to cross it with this
+ *             placement; then the longest update. Passes include collectives over the tensor axis: at their price where
+ *             its groups are on one host
  *
  * A planner belongs to one thread.
  */
-#ifndef WEFT_TRAINING_PLAN_PLANNER_H
-#define WEFT_TRAINING_PLAN_PLANNER_H
+#ifndef WEFT_TRAINING_PLAN_PLANNER_PLANNER_H
+#define WEFT_TRAINING_PLAN_PLANNER_PLANNER_H
 
-#include "training/plan/planner_cluster.h"
+#include "training/plan/planner/cluster_ranks.h"
 #include "training/plan/search.h"
 #include "training/simulate/implementation.h"
 #include "training/train/state/config.h"

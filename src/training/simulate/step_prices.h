@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Groups of a mesh by their placement, and the prices of their collectives. */
-#ifndef WEFT_TRAINING_SIMULATE_INTERNAL_STEP_PRICES_H
-#define WEFT_TRAINING_SIMULATE_INTERNAL_STEP_PRICES_H
+/**
+ * Groups of a mesh by their placement, and the prices of their collectives.
+ *
+ * Prices belong to one thread.
+ */
+#ifndef WEFT_TRAINING_SIMULATE_STEP_PRICES_H
+#define WEFT_TRAINING_SIMULATE_STEP_PRICES_H
 
 #include "training/simulate/step_costs.h"
 
@@ -40,6 +44,17 @@ struct step_request {
 /** The price of a collective of a group, added to *transfer. Errors: those of simulate_price(). */
 weft_status step_prices_add(struct step_prices *prices, const struct step_placement *placement,
                             const struct step_request *request, struct step_transfer *transfer, struct error *error);
+
+static inline uint32_t step_cluster_host(const struct step_cluster *cluster, uint32_t rank)
+{
+    return cluster->hosts ? cluster->hosts[rank] : 0;
+}
+
+/** The level at which two ranks differ: 0 on one host, 1 under one leaf, 2 in one pod, 3. */
+uint32_t step_cluster_level(const struct step_cluster *cluster, uint32_t rank, uint32_t other);
+
+/** The unit of `level` that a rank is in: itself, its host, leaf, pod. 0 where the cluster has no such level. */
+uint32_t step_cluster_unit(const struct step_cluster *cluster, uint32_t rank, uint32_t level);
 
 /** A message of `bytes` between two ranks that differ at `level`. */
 struct step_transfer step_message_of(const struct step_cluster *cluster, uint32_t level, double bytes);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether strategies fit into memory: what they need at least, then exactly as the executor allocates it. */
-#include "training/plan/internal/planner_parts.h"
+#include "training/plan/planner/internal/parts.h"
 
+#include "base/hash.h"
 #include "training/parallel/sharding/canonical_runs.h"
 #include "training/train/loop/memory.h"
 
@@ -10,7 +11,7 @@
 weft_status planner_configure(struct planner *planner, const struct strategy *strategy, struct strategy_words *words,
                               struct train_config *config, struct parallel_choice *choice, struct error *error)
 {
-    const struct pass_table *table;
+    struct pass_work *work;
     *config = *planner->setting.config;
     config->batch = planner->space.batch;
     config->sequence = planner->space.sequence;
@@ -22,11 +23,11 @@ weft_status planner_configure(struct planner *planner, const struct strategy *st
                                        .stages = strategy->stages * strategy->mesh.extent[MESH_PIPELINE],
                                        .zero = strategy->zero,
                                        .micro_batches = strategy_micro_batches(&planner->space, strategy)};
-    weft_status status = planner_passes(planner, strategy, &table, error);
+    weft_status status = planner_work(planner, strategy, &work, error);
     if (status == WEFT_OK)
-        status = planner_cut(planner, strategy, table, &choice->first_unit, error);
+        status = planner_cut(planner, strategy, &choice->first_unit, error);
     if (status == WEFT_OK)
-        choice->costs = table->measured;
+        choice->costs = work->measured;
     return status;
 }
 
@@ -61,9 +62,9 @@ static double least_state_of(const struct planner *planner, const struct strateg
     const double elements = (double)planner->setting.description->weights /
                             ((double)partial->mesh.extent[MESH_PIPELINE] * partial->mesh.extent[MESH_TENSOR]);
     double least = 0;
-    if (depth >= STRATEGY_SCHEDULE)
+    if (depth == STRATEGY_WHOLE)
         return state_bytes_of(planner, partial, depth, partial->zero, elements);
-    for (uint32_t zero = 0; zero <= (partial->mesh.extent[MESH_DATA] > 1 ? 3 : 0); zero++) {
+    for (uint32_t zero = 0; zero <= strategy_zero_most(partial); zero++) {
         const double bytes = state_bytes_of(planner, partial, depth, zero, elements);
         least = zero == 0 || bytes < least ? bytes : least;
     }
@@ -90,34 +91,31 @@ static uint64_t excess_at_least(const struct planner *planner, const struct stra
     return needed > (double)available ? (uint64_t)needed - available : 0;
 }
 
-/* State and the activations that are kept at a time on the first pipeline rank. */
-static weft_status excess_of_schedule(struct planner *planner, const struct strategy *partial, uint64_t *bytes,
-                                      struct error *error)
+/* Bytes that state and the activations that are kept at a time need on the first pipeline rank, at least. */
+static weft_status need_of_schedule(struct planner *planner, const struct strategy *strategy, double *bytes,
+                                    struct error *error)
 {
-    const uint32_t pipeline = partial->mesh.extent[MESH_PIPELINE];
-    const struct pass_table *table;
+    const uint32_t pipeline = strategy->mesh.extent[MESH_PIPELINE];
+    struct pass_work *work;
     const uint32_t *first_unit;
-    weft_status status = planner_passes(planner, partial, &table, error);
+    weft_status status = planner_work(planner, strategy, &work, error);
     if (status == WEFT_OK)
-        status = planner_cut(planner, partial, table, &first_unit, error);
+        status = planner_cut(planner, strategy, &first_unit, error);
     if (status != WEFT_OK)
         return status;
-    const struct step_shape shape = {.order = partial->schedule,
+    const struct step_shape shape = {.order = strategy->schedule,
                                      .pipeline = pipeline,
-                                     .stages = partial->stages * pipeline,
+                                     .stages = strategy->stages * pipeline,
                                      .first_unit = first_unit,
-                                     .micro_batches = strategy_rounds(&planner->space, partial)};
+                                     .micro_batches = strategy_rounds(&planner->space, strategy)};
     double elements = 0, kept = 0;
     for (uint32_t stage = 0; stage < shape.stages; stage += pipeline)
         for (uint32_t u = first_unit[stage]; u < first_unit[stage + 1]; u++) {
-            elements += table->elements[u];
-            kept += table->kept[u];
+            elements += work->elements[u];
+            kept += work->kept[u];
         }
-    const double state = state_bytes_of(planner, partial, STRATEGY_SCHEDULE, partial->zero, elements),
-                 activations = kept / partial->stages * step_slots_bound(&shape, 0);
-    const uint64_t available = memory_of_device(planner);
-    if (state + activations > (double)available)
-        *bytes = (uint64_t)(state + activations) - available;
+    *bytes = state_bytes_of(planner, strategy, STRATEGY_WHOLE, strategy->zero, elements) +
+             kept / strategy->stages * step_slots_bound(&shape, 0);
     return WEFT_OK;
 }
 
@@ -238,28 +236,49 @@ weft_status planner_memory(struct planner *planner, const struct strategy *strat
                                                  : memory_by_device(planner, strategy, needed, available, error);
 }
 
-weft_status planner_excess(void *context, const struct strategy *partial, enum strategy_depth depth, uint64_t *bytes,
-                           struct error *error)
+/* Where devices are alike, neither placement nor buckets matter: the need of the same strategy with another is kept. */
+static weft_status exact_need(struct planner *planner, const struct strategy *strategy, uint64_t *needed,
+                              uint64_t *available, struct error *error)
+{
+    const uint32_t key[] = {strategy->mesh.extent[MESH_DATA], strategy->mesh.extent[MESH_PIPELINE],
+                            (uint32_t)strategy->schedule, strategy->stages, strategy->zero};
+    const uint64_t hash = hash_bytes(key, sizeof key, planner_work_key(planner, strategy));
+    uint64_t *kept = planner->is_even ? planner_index_find(&planner->needs, hash) : NULL;
+    if (kept) {
+        *needed = kept[0];
+        *available = kept[1];
+        return WEFT_OK;
+    }
+    weft_status status = planner_memory(planner, strategy, needed, available, error);
+    if (status != WEFT_OK || !planner->is_even)
+        return status;
+    if (!(kept = malloc(2 * sizeof *kept)))
+        return error_memory(error, 2 * sizeof *kept, "the memory of a plan");
+    kept[0] = *needed;
+    kept[1] = *available;
+    status = planner_index_add(&planner->needs, hash, kept, error);
+    if (status != WEFT_OK)
+        free(kept);
+    return status;
+}
+
+weft_status planner_excess(void *context, const struct strategy *partial, enum strategy_depth depth, bool exact,
+                           uint64_t *bytes, struct error *error)
 {
     struct planner *planner = context;
-    /* Of devices that are alike, neither placement nor buckets matter. */
-    const bool by_schedule = planner->is_even && !planner->setting.cluster->host_memory;
+    uint64_t needed = 0, available = 0;
+    weft_status status = WEFT_OK;
+    if (exact) {
+        status = exact_need(planner, partial, &needed, &available, error);
+        *bytes = status == WEFT_OK && needed > available ? needed - available : 0;
+        return status;
+    }
     *bytes = excess_at_least(planner, partial, depth);
-    if (*bytes || depth < STRATEGY_SCHEDULE || (depth == STRATEGY_SCHEDULE) != by_schedule)
+    if (*bytes || depth < STRATEGY_WHOLE || planner->setting.cluster->host_memory)
         return WEFT_OK;
-    if (by_schedule) {
-        const weft_status status = excess_of_schedule(planner, partial, bytes, error);
-        if (status != WEFT_OK || *bytes)
-            return status;
-    }
-    struct strategy whole = *partial;
-    if (depth == STRATEGY_SCHEDULE) {
-        whole.placement = (struct mesh_placement){{MESH_TENSOR, MESH_DATA, MESH_PIPELINE}};
-        whole.bucket_bytes = planner->space.buckets[0];
-    }
-    uint64_t needed, available;
-    const weft_status status = planner_memory(planner, &whole, &needed, &available, error);
-    if (status == WEFT_OK && needed > available)
-        *bytes = needed - available;
+    double least;
+    status = need_of_schedule(planner, partial, &least, error);
+    if (status == WEFT_OK && least > (double)memory_of_device(planner))
+        *bytes = (uint64_t)least - memory_of_device(planner);
     return status;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "training/plan/planner_cluster.h"
+#include "training/plan/planner/cluster_ranks.h"
 
 #include <stdlib.h>
 #include <string.h>

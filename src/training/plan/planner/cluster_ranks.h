@@ -3,8 +3,8 @@
  * A cluster as plans see it: every rank with its host and its device. Made from a described or measured cluster
  * (cluster.h). Thread-safe; does not change after it is opened.
  */
-#ifndef WEFT_TRAINING_PLAN_PLANNER_CLUSTER_H
-#define WEFT_TRAINING_PLAN_PLANNER_CLUSTER_H
+#ifndef WEFT_TRAINING_PLAN_PLANNER_CLUSTER_RANKS_H
+#define WEFT_TRAINING_PLAN_PLANNER_CLUSTER_RANKS_H
 
 #include "training/plan/cluster.h"
 #include "training/simulate/step_costs.h"

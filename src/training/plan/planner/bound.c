@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lower bounds on the time of a step: planner.h says what they are. Each term is a time that no schedule avoids. */
+#include "training/plan/planner/internal/parts.h"
+
+#include "training/parallel/sharding/canonical_runs.h"
+#include "training/simulate/device_time.h"
+
+#include <stdlib.h>
+
+static double longer_of(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* ---- quick ---- */
+
+static double quick_bound(struct planner *planner, const struct strategy *partial, enum strategy_depth depth,
+                          weft_status *status, struct error *error)
+{
+    struct strategy smallest = {.mesh = partial->mesh, .micro_batch = 1, .precision = planner->space.precisions[0]};
+    struct pass_work *work;
+    const uint32_t data = partial->mesh.extent[MESH_DATA];
+    double sequences = (planner->space.batch + data - 1) / data;
+    if (planner->setting.measure)
+        return 0; /* measuring takes time: only where it is needed */
+    if (depth >= STRATEGY_PASSES) {
+        smallest.recompute = partial->recompute;
+        smallest.precision = partial->precision;
+        sequences = (double)strategy_rounds(&planner->space, partial) * partial->micro_batch;
+    }
+    *status = planner_work(planner, &smallest, &work, error);
+    if (*status != WEFT_OK)
+        return 0;
+    const double rate =
+        depth >= STRATEGY_PASSES ? planner->rates[step_precision_of(partial->precision)] : planner->rate;
+    const double chain = depth >= STRATEGY_PASSES ? partial->micro_batch : 1;
+    return longer_of(sequences * work->flops / partial->mesh.extent[MESH_PIPELINE], chain * work->chain_flops) / rate;
+}
+
+/* ---- passes ---- */
+
+static double passes_bound(const struct planner *planner, const struct strategy *partial,
+                           const struct pass_table *table)
+{
+    const double even = table->sum / partial->mesh.extent[MESH_PIPELINE];
+    return longer_of(strategy_rounds(&planner->space, partial) * longer_of(even, table->unit_most), table->chain);
+}
+
+/* ---- schedules ---- */
+
+/* A pipeline rank: seconds of a micro-batch, and elements of its layers. */
+struct bound_rank {
+    double all, forward;  /* of all its stages, all passes and forward */
+    double first_forward; /* of its first stage */
+    double first_back;    /* from the gradient of the first stage's rows to that of its input */
+    double first_weights; /* of the first layer of its first stage */
+    double backward;      /* both passes of its first stage */
+    double message;       /* to the next rank, or back from it */
+    double elements;      /* of weights */
+    double summed;        /* of gradients that are summed over the data axis */
+    double largest;       /* elements of its largest layer */
+};
+
+struct bound {
+    struct planner *planner;
+    const struct strategy *strategy;
+    const struct pass_table *table;
+    const struct planner_place *place;
+    struct bound_rank *ranks;       /* [pipeline] */
+    double *bytes[PLACE_TRANSFERS]; /* [pipeline]: over the data axis */
+    double rounds;                  /* micro-batches of the data rank that has most */
+};
+
+static uint32_t bound_pipeline(const struct bound *bound)
+{
+    return bound->strategy->mesh.extent[MESH_PIPELINE];
+}
+
+static void add_unit(struct bound_rank *rank, const struct strategy *strategy, const double own[PASS_KINDS],
+                     bool first_stage, bool first_of_stage)
+{
+    const double forward = own[OPERATION_FORWARD], input = own[OPERATION_BACKWARD_INPUT],
+                 weights = own[OPERATION_BACKWARD_WEIGHTS];
+    const bool splits = strategy->schedule == STEP_ZERO_BUBBLE_H1;
+    rank->all += forward + input + weights;
+    rank->forward += forward;
+    if (!first_stage)
+        return;
+    rank->first_forward += forward;
+    rank->backward += input + weights;
+    rank->first_back += input + (splits || first_of_stage ? 0 : weights);
+    if (first_of_stage)
+        rank->first_weights = splits ? 0 : weights;
+}
+
+static void fill_ranks(const struct bound *bound, const uint32_t *first_unit, const uint32_t *devices)
+{
+    const struct planner *planner = bound->planner;
+    const struct pass_work *work = bound->table->work;
+    const uint32_t pipeline = bound_pipeline(bound);
+    for (uint32_t stage = 0; stage < bound->strategy->stages * pipeline; stage++) {
+        struct bound_rank *rank = &bound->ranks[stage % pipeline];
+        for (uint32_t u = first_unit[stage]; u < first_unit[stage + 1]; u++) {
+            add_unit(rank, bound->strategy, bound->table->seconds[devices[stage % pipeline] * planner->units + u],
+                     stage < pipeline, u == first_unit[stage]);
+            rank->elements += work->elements[u];
+            rank->summed += planner->summed[u] * work->elements[u];
+            rank->largest = longer_of(rank->largest, work->elements[u]);
+        }
+    }
+    for (uint32_t p = 0; p < pipeline; p++)
+        bound->ranks[p].message =
+            step_message_of(&planner->setting.cluster->step, bound->place->levels[p], work->message_bytes).seconds;
+}
+
+/* 1F1B: the first rank begins no more than one micro-batch for each rank of the pipeline before the first of them has
+ * come back, so that in a step of R micro-batches a whole way forth and back follows another R / pipeline times. */
+static double turns_end(const struct bound *bound)
+{
+    const uint32_t pipeline = bound_pipeline(bound), rounds = (uint32_t)bound->rounds, turns = (rounds - 1) / pipeline;
+    double way = bound->ranks[0].first_forward + bound->ranks[0].backward;
+    for (uint32_t p = 1; p < pipeline; p++)
+        way += bound->ranks[p].first_forward + bound->ranks[p].first_back + 2 * bound->ranks[p - 1].message;
+    return (turns + 1) * way + (rounds - 1 - turns * pipeline) * bound->ranks[0].backward;
+}
+
+/* Until the last rank has nothing left but the optimizer. */
+static double passes_end(const struct bound *bound, double *first_reduction)
+{
+    const struct strategy *strategy = bound->strategy;
+    const bool in_turn = strategy->schedule == STEP_GPIPE || strategy->schedule == STEP_1F1B;
+    double end = strategy->schedule == STEP_1F1B ? turns_end(bound) : 0, arrival = 0, back = 0;
+    for (uint32_t p = 0; p < bound_pipeline(bound); p++) {
+        const struct bound_rank *rank = &bound->ranks[p];
+        const double busy = arrival + bound->rounds * rank->all,
+                     reduction = arrival +
+                                 (in_turn ? bound->rounds * rank->all - rank->backward : bound->rounds * rank->forward);
+        end = longer_of(end, busy);
+        if (strategy->schedule != STEP_ZERO_BUBBLE_H1 && p > 0)
+            end = longer_of(end, busy - rank->first_weights + back + bound->ranks[0].first_weights);
+        *first_reduction = p == 0 || reduction < *first_reduction ? reduction : *first_reduction;
+        arrival += rank->first_forward + rank->message;
+        back += rank->first_back + rank->message;
+    }
+    return end;
+}
+
+/* ---- the data axis and the optimizer ---- */
+
+static bool bound_reduces_in_place(const struct bound *bound)
+{
+    const struct strategy *strategy = bound->strategy;
+    return !strategy->zero && micro_batch_runs_are_subtrees(strategy_micro_batches(&bound->planner->space, strategy),
+                                                            strategy->mesh.extent[MESH_DATA]);
+}
+
+/* ZeRO-3: how often a rank gathers its elements in a step for its passes at least: each layer for each pass in both
+ * directions, but for those that may still be there. */
+static double gathered_times(const struct bound *bound, const struct bound_rank *rank)
+{
+    const double kept = 3 * rank->largest;
+    return rank->elements > kept ? bound->rounds * 2 * (rank->elements - kept) / rank->elements : 0;
+}
+
+/* Seconds of all transfers over the data axis before the update. */
+static double reductions_seconds(const struct bound *bound)
+{
+    const struct strategy *strategy = bound->strategy;
+    const double gradient = (double)weft_type_size(bound->planner->setting.config->gradients),
+                 weight = (double)weft_type_size(strategy->precision), times = strategy->zero < 2 ? 1 : bound->rounds;
+    const bool in_place = bound_reduces_in_place(bound);
+    for (uint32_t p = 0; p < bound_pipeline(bound); p++) {
+        const struct bound_rank *rank = &bound->ranks[p];
+        const double summed = rank->summed * gradient * times;
+        bound->bytes[PLACE_REDUCE][p] = in_place ? summed : 0;
+        bound->bytes[PLACE_EXCHANGE][p] = in_place ? 0 : summed;
+        bound->bytes[PLACE_GATHER][p] = strategy->zero == 3 ? rank->elements * weight * gathered_times(bound, rank)
+                                        : strategy->zero || in_place ? 0
+                                                                     : summed;
+    }
+    return planner_data_seconds(bound->planner, bound->place, (const double *const *)bound->bytes);
+}
+
+/* ZeRO-1 and 2: new weights to all ranks. */
+static double sharing_seconds(const struct bound *bound)
+{
+    const double *bytes[PLACE_TRANSFERS] = {[PLACE_GATHER] = bound->bytes[PLACE_GATHER]};
+    for (uint32_t p = 0; p < bound_pipeline(bound); p++)
+        bound->bytes[PLACE_GATHER][p] = bound->ranks[p].summed * sizeof(float);
+    return planner_data_seconds(bound->planner, bound->place, bytes);
+}
+
+static double update_seconds(const struct bound *bound)
+{
+    const struct strategy *strategy = bound->strategy;
+    const struct step_cluster *cluster = &bound->planner->setting.cluster->step;
+    const struct implementation *implementation = implementation_weft(step_precision_of(strategy->precision));
+    double most = 0;
+    for (uint32_t p = 0; p < bound_pipeline(bound); p++)
+        most = longer_of(most, bound->ranks[p].summed);
+    most /= strategy->zero ? strategy->mesh.extent[MESH_DATA] : 1;
+    const struct layer_work update = work_update(implementation, most), norm = work_norm(implementation, most);
+    double least = 0;
+    for (uint32_t d = 0; d < cluster->device_count; d++) {
+        const double seconds =
+            device_seconds(&cluster->devices[d], &update) + device_seconds(&cluster->devices[d], &norm);
+        least = d == 0 || seconds < least ? seconds : least;
+    }
+    return least;
+}
+
+static double schedule_seconds(const struct bound *bound, enum strategy_depth depth)
+{
+    const struct strategy *strategy = bound->strategy;
+    double first_reduction = 0, end = passes_end(bound, &first_reduction);
+    if (depth < STRATEGY_WHOLE)
+        return end;
+    const double update = update_seconds(bound);
+    if (strategy->mesh.extent[MESH_DATA] == 1)
+        return end + update;
+    end = longer_of(end, (strategy->zero < 2 ? first_reduction : 0) + reductions_seconds(bound));
+    return end + (strategy->zero == 1 || strategy->zero == 2 ? longer_of(update, sharing_seconds(bound)) : update);
+}
+
+static weft_status schedule_bound(struct bound *bound, enum strategy_depth depth, double *seconds, struct error *error)
+{
+    struct planner *planner = bound->planner;
+    const uint32_t pipeline = bound_pipeline(bound);
+    uint32_t *devices = calloc(pipeline, sizeof *devices);
+    double *bytes = calloc((size_t)pipeline * PLACE_TRANSFERS, sizeof *bytes);
+    bound->ranks = calloc(pipeline, sizeof *bound->ranks);
+    const uint32_t *first_unit;
+    weft_status status = devices && bytes && bound->ranks
+                             ? planner_cut(planner, bound->strategy, &first_unit, error)
+                             : error_memory(error, pipeline * sizeof *bound->ranks, "a bound");
+    if (status == WEFT_OK) {
+        for (int transfer = 0; transfer < PLACE_TRANSFERS; transfer++)
+            bound->bytes[transfer] = bytes + (size_t)transfer * pipeline;
+        planner_pipeline_devices(planner, bound->place, bound->table->work, devices);
+        fill_ranks(bound, first_unit, devices);
+        *seconds = longer_of(*seconds, schedule_seconds(bound, depth));
+    }
+    free(devices);
+    free(bytes);
+    free(bound->ranks);
+    return status;
+}
+
+weft_status planner_bound(struct planner *planner, const struct strategy *partial, enum strategy_depth depth,
+                          bool close, double *seconds, struct error *error)
+{
+    struct bound bound = {.planner = planner, .strategy = partial};
+    weft_status status = WEFT_OK;
+    *seconds = 0;
+    if (depth == STRATEGY_ALL || (!close && depth > STRATEGY_PASSES))
+        return WEFT_OK;
+    if (!close || depth == STRATEGY_MESH) {
+        *seconds = quick_bound(planner, partial, depth, &status, error);
+        return status;
+    }
+    bound.rounds = strategy_rounds(&planner->space, partial);
+    status = planner_passes(planner, partial, &bound.table, error);
+    if (status == WEFT_OK)
+        status = planner_place_of(planner, partial, &bound.place, error);
+    if (status != WEFT_OK)
+        return status;
+    *seconds = passes_bound(planner, partial, bound.table);
+    return depth >= STRATEGY_SCHEDULE ? schedule_bound(&bound, depth, seconds, error) : WEFT_OK;
+}
