@@ -53,7 +53,7 @@ static weft_status record_layer(struct model_work *work, struct work_recorder *r
 }
 
 /* The first layer that is like each one. `recorded` is set for these. */
-static void find_alike(const struct model_description *description, size_t *alike, bool *recorded)
+static void find_first_layers(const struct model_description *description, size_t *alike, bool *recorded)
 {
     size_t firsts[WORK_FIRSTS], count = 0;
     for (size_t i = 0; i < description->layer_count; i++) {
@@ -75,7 +75,7 @@ static weft_status record_layers(struct model_work *work, const struct work_sett
     bool *recorded = calloc(layers, sizeof *recorded);
     weft_status status = WEFT_OK;
     if (alike && recorded) {
-        find_alike(work->description, alike, recorded);
+        find_first_layers(work->description, alike, recorded);
         status = work_recorder_open(&recorder, work->description, recorded, settings, error);
     } else {
         status = error_memory(error, layers * sizeof *alike, "the work of a network");
