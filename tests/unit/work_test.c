@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The work of layers: what is recorded is what the formulas of the literature say, whole and divided. */
+#include "training/model/layers/layers.h"
 #include "training/simulate/device_time.h"
-#include "training/simulate/work.h"
+#include "training/simulate/internal/work_record.h"
 
 #include "base/array.h"
 
@@ -169,6 +170,180 @@ static void equal_layers_share_their_work(void **state)
     model_description_free(description);
 }
 
+/* ---- layers that are alike are recorded once ---- */
+
+static bool works_are_the_same(const struct layer_work *a, const struct layer_work *b)
+{
+    bool same = a->precision == b->precision && a->bytes == b->bytes && a->kernels == b->kernels &&
+                a->product_count == b->product_count && a->exchange_count == b->exchange_count &&
+                memcmp(a->products, b->products, a->product_count * sizeof *a->products) == 0;
+    for (uint32_t i = 0; same && i < a->exchange_count; i++)
+        same =
+            a->exchanges[i].collective == b->exchanges[i].collective && a->exchanges[i].bytes == b->exchanges[i].bytes;
+    return same;
+}
+
+/* Whether `work` is what each layer does when it is recorded by itself. */
+static void expect_own_recordings(const struct model_description *description, const struct work_settings *settings,
+                                  const struct model_work *work, const char *what)
+{
+    struct work_recorder recorder;
+    assert_int_equal(work_recorder_open(&recorder, description, NULL, settings, NULL), WEFT_OK);
+    for (size_t i = 0; i < description->layer_count; i++) {
+        struct layer_work passes[WORK_PASSES];
+        assert_int_equal(work_recorder_layer(&recorder, i, passes, NULL), WEFT_OK);
+        for (enum work_pass pass = 0; pass < WORK_PASSES; pass++)
+            if (!works_are_the_same(&passes[pass], model_work_of(work, i, pass)))
+                fail_msg("%s: pass %d of %s has the work of another layer", what, (int)pass,
+                         model_layer_name(description, i));
+    }
+    work_recorder_close(&recorder);
+}
+
+static void every_layer_has_the_work_that_it_records(void **state)
+{
+    static const char *const implementations[] = {"weft", "weft-bf16", "megatron-2021", "megatron-2022"};
+    for (size_t i = 0; i < ARRAY_SIZE(shapes) * ARRAY_SIZE(implementations); i++)
+        for (unsigned variant = 0; variant < 3 * 2 * 3 * 2; variant++) {
+            const char *implementation = implementations[i / ARRAY_SIZE(shapes)];
+            const struct model_shape *shape = &shapes[i % ARRAY_SIZE(shapes)];
+            const size_t tensor = (size_t)1 << variant / 6 % 3;
+            const struct work_settings settings = {.implementation = find_implementation(implementation),
+                                                   .batch = 2,
+                                                   .sequence = 32,
+                                                   .divides_rows = tensor > 1 && variant % 2,
+                                                   .recompute = (enum model_recompute)(variant / 2 % 3),
+                                                   .dropout = variant / 18 * 0.1};
+            if (shape->kv_heads % tensor)
+                continue;
+            struct model_description *description = describe(shape, tensor);
+            struct model_work *work = open_work(description, &settings);
+            expect_own_recordings(description, &settings, work, implementation);
+            model_work_close(work);
+            model_description_free(description);
+        }
+}
+
+/* A network of two blocks and what is changed in the second of each kind. */
+struct changed_member {
+    const char *name;
+    size_t shape, layer, offset, bytes;
+    union {
+        size_t number;
+        double real;
+        bool flag;
+    } value;
+};
+
+#define NUMBER(shape, layer, type, member, to)                                                                         \
+    {                                                                                                                  \
+#type "." #member, shape, layer, offsetof(struct type, member), sizeof(size_t),                                \
+        {                                                                                                              \
+            .number = to                                                                                               \
+        }                                                                                                              \
+    }
+#define FLAG(shape, layer, type, member, to)                                                                           \
+    {                                                                                                                  \
+#type "." #member, shape, layer, offsetof(struct type, member), sizeof(bool),                                  \
+        {                                                                                                              \
+            .flag = to                                                                                                 \
+        }                                                                                                              \
+    }
+#define LINEAR(shape, layer, type, linear)                                                                             \
+    NUMBER(shape, layer, type, linear.inputs, 48), NUMBER(shape, layer, type, linear.outputs, 48)
+
+/* The third layer is the second attention layer of a gpt, the fourth the second feed-forward layer. */
+static const struct changed_member changed_members[] = {
+    LINEAR(0, 3, attention_layer, qkv),
+    LINEAR(0, 3, attention_layer, out),
+    LINEAR(1, 3, attention_layer, q),
+    LINEAR(1, 3, attention_layer, k),
+    LINEAR(1, 3, attention_layer, v),
+    LINEAR(0, 4, feed_forward, up),
+    LINEAR(0, 4, feed_forward, down),
+    LINEAR(1, 4, feed_forward, gate),
+    NUMBER(2, 2, dense, linear.outputs, 48),
+    NUMBER(0, 3, attention_layer, norm.width, 48),
+    NUMBER(0, 3, attention_layer, norm.bias, NO_PARAMETER),
+    NUMBER(0, 3, attention_layer, heads, 2),
+    NUMBER(1, 3, attention_layer, kv_heads, 1),
+    NUMBER(0, 3, attention_layer, head_width, 8),
+    NUMBER(0, 3, attention_layer, qkv.bias, NO_PARAMETER),
+    FLAG(0, 3, attention_layer, qkv.outputs_first, true),
+    {"rotary_base", 1, 3, offsetof(struct attention_layer, rotary_base), sizeof(double), {.real = 0}},
+    NUMBER(0, 4, feed_forward, norm.width, 48),
+    NUMBER(0, 4, feed_forward, hidden, 32),
+    NUMBER(0, 4, feed_forward, up.bias, NO_PARAMETER),
+    FLAG(1, 4, feed_forward, gated, false),
+    FLAG(0, 4, feed_forward, down.outputs_first, true),
+    NUMBER(2, 2, dense, norm.width, 48),
+    NUMBER(2, 2, dense, window, 2),
+};
+
+static const struct model_shape blocks[] = {
+    {.kind = "gpt", .layers = 2, .heads = 4, .width = 64, .context = 32, .vocabulary = 100},
+    {.kind = "llama", .layers = 2, .heads = 4, .kv_heads = 2, .width = 64, .context = 32, .vocabulary = 100},
+    {.kind = "mlp", .layers = 3, .width = 16, .context = 32, .vocabulary = 100, .window = 3},
+};
+
+/* Layer `layer` of a changed description does not have the work of the layer that was like it, but what it records. */
+static void expect_different_work(const struct model_description *description, size_t layer, size_t alike,
+                                  const char *what)
+{
+    const struct work_settings settings = {.implementation = find_implementation("weft"), .batch = 2, .sequence = 32};
+    struct model_work *work = open_work(description, &settings);
+    bool differs = false;
+    for (enum work_pass pass = 0; pass < WORK_PASSES; pass++)
+        differs = differs || model_work_of(work, layer, pass) != model_work_of(work, alike, pass);
+    if (!differs)
+        fail_msg("%s does not change the work", what);
+    expect_own_recordings(description, &settings, work, what);
+    model_work_close(work);
+}
+
+static void layers_with_other_settings_are_not_alike(void **state)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(changed_members); i++) {
+        const struct changed_member *member = &changed_members[i];
+        struct model_description *description = describe(&blocks[member->shape], 1);
+        const size_t alike = strcmp(blocks[member->shape].kind, "mlp") == 0 ? 3 : member->layer - 2;
+        assert_true(model_layers_are_alike(description, member->layer, alike));
+        memcpy((char *)description->layers[member->layer].settings + member->offset, &member->value, member->bytes);
+        assert_false(model_layers_are_alike(description, member->layer, alike));
+        expect_different_work(description, member->layer, alike, member->name);
+        model_description_free(description);
+    }
+}
+
+static void layers_with_other_parameters_are_not_alike(void **state)
+{
+    struct model_description *description = describe(&blocks[0], 1);
+    const struct layer *layer = &description->layers[3];
+    struct model_parameter *gain = &description->parameters[layer->parameter];
+    gain->shape[0] = 40; /* a longer gap, which is cleared */
+    model_lay_out_parameters(description);
+    expect_different_work(description, 3, 1, "the shape of a parameter");
+    model_description_free(description);
+
+    description = describe(&blocks[0], 1);
+    description->parameters[description->layers[3].parameter].absent = true;
+    model_lay_out_parameters(description);
+    expect_different_work(description, 3, 1, "an absent parameter");
+    model_description_free(description);
+
+    description = describe(&blocks[0], 1);
+    description->layers[3].width = 48;
+    expect_different_work(description, 3, 1, "the width of a layer");
+    model_description_free(description);
+
+    description = describe(&blocks[0], 1);
+    for (size_t i = 0; i < description->layers[3].parameter; i++)
+        description->parameters[i].frozen = true;
+    model_lay_out_parameters(description);
+    expect_different_work(description, 3, 1, "a layer that is passed over");
+    model_description_free(description);
+}
+
 /* ---- the time of a device ---- */
 
 static const struct cluster_device device = {
@@ -215,6 +390,9 @@ int main(void)
         cmocka_unit_test(ranks_of_a_tensor_axis_share_products),
         cmocka_unit_test(recomputation_repeats_the_forward_pass),
         cmocka_unit_test(equal_layers_share_their_work),
+        cmocka_unit_test(every_layer_has_the_work_that_it_records),
+        cmocka_unit_test(layers_with_other_settings_are_not_alike),
+        cmocka_unit_test(layers_with_other_parameters_are_not_alike),
         cmocka_unit_test(a_device_takes_the_longer_of_arithmetic_and_memory),
         cmocka_unit_test(a_device_that_cannot_is_named),
     };

@@ -117,6 +117,10 @@ struct layer_kind {
     /** Make a layer's settings those of one rank of a tensor axis. Its parameters follow their divisions. */
     void (*divide)(void *settings, size_t ranks, size_t rank);
 
+    /** Whether two layers with these settings and equal shapes of parameters do the same. Parameters may have other
+     * numbers, but both layers have them or neither. NULL: a network has one such layer. */
+    bool (*is_alike)(const void *settings, const void *others);
+
     /** Floating-point operations of the forward pass for one row in sequences of `sequence`. */
     double (*flops)(const struct layer *layer, size_t sequence);
 

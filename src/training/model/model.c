@@ -73,7 +73,7 @@ weft_status model_open(const struct model_description *description, struct devic
     status = model_copy_layers(model, error);
     if (status == WEFT_OK)
         status = model_lists_open(model, error);
-    model->host = calloc(numbers, sizeof(double));
+    model->host = malloc(numbers * sizeof(double));
     if (status == WEFT_OK && !model->host)
         status = error_memory(error, numbers * sizeof(double), "a model's losses");
     if (status == WEFT_OK) {
@@ -239,7 +239,7 @@ static void add_tied(const struct model *model, size_t i, void *gradients)
     const struct model_description *description = model->description;
     const size_t group = model_tied_group(description), size = weft_type_size(model->device->type);
     char *table = (char *)gradients + description->groups[group].offset * size;
-    if (!model_layer_is_passed_over(model, i))
+    if (!layer_is_passed_over(model->description, i))
         model->device->add(model->device, description->groups[group].count, table,
                            (char *)gradients + description->elements * size, table);
 }

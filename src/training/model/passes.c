@@ -84,6 +84,30 @@ static bool call_is_last(const struct model *model, const struct layer_call *cal
     return call->layer + 1 == model->description->layer_count;
 }
 
+/* ---- equal layers ---- */
+
+static bool parameters_are_alike(const struct model_parameter *a, const struct model_parameter *b)
+{
+    for (size_t d = 0; d < MODEL_DIMENSIONS; d++)
+        if (a->shape[d] != b->shape[d])
+            return false;
+    return a->dimensions == b->dimensions && a->absent == b->absent;
+}
+
+bool model_layers_are_alike(const struct model_description *description, size_t a, size_t b)
+{
+    const struct layer *one = &description->layers[a], *other = &description->layers[b];
+    if (one->kind != other->kind || one->parameter_count != other->parameter_count || one->width != other->width ||
+        one->uses_tied != other->uses_tied ||
+        layer_is_passed_over(description, a) != layer_is_passed_over(description, b))
+        return false;
+    for (size_t i = 0; i < one->parameter_count; i++)
+        if (!parameters_are_alike(&description->parameters[one->parameter + i],
+                                  &description->parameters[other->parameter + i]))
+            return false;
+    return one->kind->is_alike && one->kind->is_alike(one->settings, other->settings);
+}
+
 /* ---- watchers ---- */
 
 static void model_show(const struct model *model, const struct model_turn *turn)
@@ -247,7 +271,7 @@ void model_layer_backward_input(struct model *model, const struct layer_call *ca
 {
     const struct layer *layer = call_layer(model, call);
     const struct pass pass = model_pass(model, call, true);
-    if (model_layer_is_passed_over(model, call->layer))
+    if (layer_is_passed_over(model->description, call->layer))
         return;
     show_begin(model, call->layer, MODEL_BACKWARD, false);
     call_recompute(model, call, &pass);
@@ -277,7 +301,7 @@ void model_layer_backward_weights(struct model *model, const struct layer_call *
     const struct layer_arrays *arrays = call->arrays;
     struct device *device = model->device;
     const size_t own = model_layer_group(description, call->layer), tied = model_tied_group(description);
-    if (model_layer_is_passed_over(model, call->layer)) {
+    if (layer_is_passed_over(model->description, call->layer)) {
         if (own != NO_PARAMETER)
             device->fill(device, description->groups[own].count, 0, arrays->gradients);
         if (layer->uses_tied)

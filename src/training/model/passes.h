@@ -59,6 +59,12 @@ struct layer_call {
 };
 
 /**
+ * Whether the passes of two layers launch the same kernels, on arrays of the same sizes and in the same order. They do if
+ * the layers are of one kind, with equal settings and shapes of parameters, and backward passes reach both or neither.
+ */
+bool model_layers_are_alike(const struct model_description *description, size_t a, size_t b);
+
+/**
  * Begin a micro-batch in a slot. Tokens are used by the network's first layer, targets by its last; both may be NULL
  * where the model does not run that layer. Errors: DATA for a token outside the vocabulary.
  */

@@ -21,22 +21,23 @@ bool model_layer_is_recomputed(const struct model *model, size_t i)
            (model->options.recompute == MODEL_RECOMPUTE_ATTENTION && layer->kind->is_attention);
 }
 
-bool model_layer_is_passed_over(const struct model *model, size_t i)
+bool layer_is_passed_over(const struct model_description *description, size_t i)
 {
-    const struct layer *layer = &model->description->layers[i];
-    return layer->parameter + layer->parameter_count <= model->description->first_trainable;
+    const struct layer *layer = &description->layers[i];
+    return layer->parameter + layer->parameter_count <= description->first_trainable;
 }
 
 /* Whether a slot has memory for what the layer keeps: it has a backward pass, which does not recompute it. */
 static bool slot_keeps(const struct model *model, size_t i)
 {
-    return model->options.training && !model_layer_is_recomputed(model, i) && !model_layer_is_passed_over(model, i);
+    return model->options.training && !model_layer_is_recomputed(model, i) &&
+           !layer_is_passed_over(model->description, i);
 }
 
 /* Whether a slot has memory for what the layer's input pass leaves to its weights pass. */
 static bool slot_defers(const struct model *model, size_t i)
 {
-    return model->options.training && model->options.split && !model_layer_is_passed_over(model, i);
+    return model->options.training && model->options.split && !layer_is_passed_over(model->description, i);
 }
 
 static size_t model_larger(size_t a, size_t b)

@@ -121,7 +121,8 @@ static void cost_layer(const struct step_costing *costing, uint32_t device, uint
     const struct implementation *implementation = costing->implementation;
     const double elements = own_elements(costing, unit) + tied_elements(costing, unit);
     const struct layer_work accumulate = work_accumulate(implementation, elements),
-                            update = work_update(implementation, slice_of(costing, updated_elements(costing, unit)));
+                            update = work_step(implementation, costing->config->optimizer.kind,
+                                               slice_of(costing, updated_elements(costing, unit)));
     for (enum work_pass pass = 0; pass < WORK_PASSES; pass++)
         layer->passes[pass] = costing->config->costs
                                   ? measured_pass(costing, unit, pass)

@@ -14,6 +14,9 @@ struct model_work {
     size_t kind_count, kind_room;
 };
 
+/* Layers that others are compared with: more kinds in one network are recorded one by one. */
+#define WORK_FIRSTS 16
+
 static bool works_are_equal(const struct layer_work *a, const struct layer_work *b)
 {
     if (a->precision != b->precision || a->product_count != b->product_count || a->bytes != b->bytes ||
@@ -39,17 +42,53 @@ static weft_status kind_number(struct model_work *work, const struct layer_work 
     return status;
 }
 
+static weft_status record_layer(struct model_work *work, struct work_recorder *recorder, size_t layer,
+                                struct error *error)
+{
+    struct layer_work passes[WORK_PASSES];
+    weft_status status = work_recorder_layer(recorder, layer, passes, error);
+    for (size_t pass = 0; status == WEFT_OK && pass < WORK_PASSES; pass++)
+        status = kind_number(work, &passes[pass], &work->numbers[layer * WORK_PASSES + pass], error);
+    return status;
+}
+
+/* The first layer that is like each one. `recorded` is set for these. */
+static void find_first_layers(const struct model_description *description, size_t *alike, bool *recorded)
+{
+    size_t firsts[WORK_FIRSTS], count = 0;
+    for (size_t i = 0; i < description->layer_count; i++) {
+        size_t first = 0;
+        while (first < count && !model_layers_are_alike(description, firsts[first], i))
+            first++;
+        alike[i] = first < count ? firsts[first] : i;
+        recorded[i] = first == count;
+        if (first == count && count < WORK_FIRSTS)
+            firsts[count++] = i;
+    }
+}
+
 static weft_status record_layers(struct model_work *work, const struct work_settings *settings, struct error *error)
 {
-    struct work_recorder recorder;
-    weft_status status = work_recorder_open(&recorder, work->description, settings, error);
-    for (size_t i = 0; status == WEFT_OK && i < work->description->layer_count; i++) {
-        struct layer_work passes[WORK_PASSES];
-        status = work_recorder_layer(&recorder, i, passes, error);
-        for (int pass = 0; status == WEFT_OK && pass < WORK_PASSES; pass++)
-            status = kind_number(work, &passes[pass], &work->numbers[i * WORK_PASSES + (size_t)pass], error);
+    const size_t layers = work->description->layer_count;
+    struct work_recorder recorder = {0};
+    size_t *alike = calloc(layers, sizeof *alike);
+    bool *recorded = calloc(layers, sizeof *recorded);
+    weft_status status = WEFT_OK;
+    if (alike && recorded) {
+        find_first_layers(work->description, alike, recorded);
+        status = work_recorder_open(&recorder, work->description, recorded, settings, error);
+    } else {
+        status = error_memory(error, layers * sizeof *alike, "the work of a network");
     }
+    for (size_t i = 0; status == WEFT_OK && i < layers; i++)
+        if (recorded[i])
+            status = record_layer(work, &recorder, i, error);
+        else
+            memcpy(&work->numbers[i * WORK_PASSES], &work->numbers[alike[i] * WORK_PASSES],
+                   WORK_PASSES * sizeof *work->numbers);
     work_recorder_close(&recorder);
+    free(alike);
+    free(recorded);
     return status;
 }
 
@@ -89,6 +128,11 @@ size_t model_work_kinds(const struct model_work *work)
     return work->kind_count;
 }
 
+const struct model_description *model_work_description(const struct model_work *work)
+{
+    return work->description;
+}
+
 const struct layer_work *model_work_of(const struct model_work *work, size_t layer, enum work_pass pass)
 {
     return &work->kinds[work->numbers[layer * WORK_PASSES + pass]];
@@ -96,10 +140,7 @@ const struct layer_work *model_work_of(const struct model_work *work, size_t lay
 
 double model_work_output_bytes(const struct model_work *work, size_t layer)
 {
-    struct model_layer facts;
-    model_get_layer(work->description, layer, WEFT_F32, WEFT_F32, &(struct model_options){.batch = 1, .sequence = 1},
-                    &facts);
-    return work->row_bytes * (double)facts.width;
+    return work->row_bytes * (double)model_layer_width(work->description, layer);
 }
 
 double layer_work_flops(const struct layer_work *work)
@@ -129,7 +170,22 @@ struct layer_work work_norm(const struct implementation *implementation, double 
     return memory_pass(implementation, elements * implementation->gradient_bytes);
 }
 
+struct layer_work work_step(const struct implementation *implementation, enum optimizer_kind optimizer, double elements)
+{
+    if (!implementation->runnable)
+        return memory_pass(implementation, elements * implementation->update_traffic_bytes);
+    const struct optimizer_traffic traffic = optimizer_traffic_of(optimizer);
+    const size_t type = weft_type_size(implementation->type), activations = weft_type_size(implementation->activations);
+    const bool copies = implementation->activations != implementation->type;
+    const double arrays = traffic.arrays + (copies && traffic.casts);
+    struct layer_work work =
+        memory_pass(implementation, elements * (arrays * (double)type + (copies ? (double)activations : 0)));
+    if (elements > 0)
+        work.kernels = traffic.passes + (copies && traffic.casts);
+    return work;
+}
+
 struct layer_work work_update(const struct implementation *implementation, double elements)
 {
-    return memory_pass(implementation, elements * implementation->update_traffic_bytes);
+    return work_step(implementation, OPTIMIZER_SGD, elements);
 }

@@ -21,6 +21,7 @@
 
 #include "core/schedule/format/schedule.h"
 #include "training/model/model.h"
+#include "training/optimizer/optimizer.h"
 #include "training/simulate/implementation.h"
 
 /** The passes of a layer for one micro-batch. */
@@ -75,7 +76,9 @@ struct work_settings {
 struct model_work;
 
 /**
- * Record the work of all layers of `description`, which is borrowed. Takes about a microsecond for each kernel of a step.
+ * Record the work of all layers of `description`, which is borrowed. Layers that are alike (model_layers_are_alike()) are
+ * recorded once, which takes about a microsecond for each of their kernels.
+ *
  * Errors: ARGUMENT as for model_open() (a micro-batch that does not fit the model or the tensor axis), or for a layer with
  * more collectives than the list above holds; MEMORY.
  */
@@ -92,6 +95,9 @@ const struct layer_work *model_work_of(const struct model_work *work, size_t lay
 /** The number of different objects above. */
 size_t model_work_kinds(const struct model_work *work);
 
+/** The description that it was opened with. */
+const struct model_description *model_work_description(const struct model_work *work);
+
 /** Bytes of the rows that leave a layer on one rank of the tensor axis: a message of the pipeline. */
 double model_work_output_bytes(const struct model_work *work, size_t layer);
 
@@ -99,9 +105,13 @@ double model_work_output_bytes(const struct model_work *work, size_t layer);
 double layer_work_flops(const struct layer_work *work);
 
 /** Work that is not a layer's, for `elements` parameters: adding a micro-batch's gradients to their sum, the squares of
- * the gradient's norm, and a step of the optimizer. */
+ * the gradient's norm, and a step of the optimizer (of Weft's own implementations; others have AdamW). */
 struct layer_work work_accumulate(const struct implementation *implementation, double elements);
 struct layer_work work_norm(const struct implementation *implementation, double elements);
+struct layer_work work_step(const struct implementation *implementation, enum optimizer_kind optimizer,
+                            double elements);
+
+/** A step of SGD, which no optimizer undercuts: for bounds. */
 struct layer_work work_update(const struct implementation *implementation, double elements);
 
 #endif

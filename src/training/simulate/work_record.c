@@ -156,17 +156,19 @@ static weft_status open_model(struct work_recorder *recorder, enum model_recompu
                                           .training = true,
                                           .recompute = recompute,
                                           .dropout = settings->dropout,
+                                          .layers = recorder->layers,
                                           .slots = 1,
                                           .tensor = recorder->group.ranks > 1 ? &recorder->group : NULL};
     return model_open(recorder->description, recorder->device, &options, model, error);
 }
 
 weft_status work_recorder_open(struct work_recorder *recorder, const struct model_description *description,
-                               const struct work_settings *settings, struct error *error)
+                               const bool *layers, const struct work_settings *settings, struct error *error)
 {
     const struct implementation *implementation = settings->implementation;
     *recorder = (struct work_recorder){
         .description = description,
+        .layers = layers,
         .settings = settings,
         .group = {.ranks = description->tensor_ranks,
                   .rank = description->tensor_rank,
@@ -214,7 +216,9 @@ static double record_pass(struct work_recorder *recorder, struct model *model, s
 {
     const struct layer_arrays arrays = model_layer_arrays(recorder->description, recorder->device, layer,
                                                           recorder->flat, recorder->flat, recorder->flat);
-    const struct layer_call call = {.layer = layer, .arrays = &arrays};
+    const bool is_last = layer + 1 == recorder->description->layer_count;
+    const struct layer_call call = {
+        .layer = layer, .x = layer ? recorder->rows : NULL, .y = is_last ? NULL : recorder->rows, .arrays = &arrays};
     const struct recorder_totals before = recorded_totals(recorder);
     *work = (struct layer_work){.precision = recorder->settings->implementation->precision};
     recorder->work = work;

@@ -58,7 +58,7 @@ static inline bool model_runs_layer(const struct model *model, size_t layer)
 bool model_layer_is_recomputed(const struct model *model, size_t layer);
 
 /** Layers before the first trained parameter need no backward pass. */
-bool model_layer_is_passed_over(const struct model *model, size_t layer);
+bool layer_is_passed_over(const struct model_description *description, size_t layer);
 
 /** Whether the first layer's gradient of the tied table is sparse. */
 static inline bool model_has_sparse_table(const struct model *model)

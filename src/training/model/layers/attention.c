@@ -122,6 +122,15 @@ static void attention_divide(void *settings, size_t ranks, size_t rank)
         linear_divide(linears[i], ranks, rank);
 }
 
+static bool attention_is_alike(const void *settings, const void *others)
+{
+    const struct attention_layer *a = settings, *b = others;
+    return norms_are_alike(&a->norm, &b->norm) && a->heads == b->heads && a->kv_heads == b->kv_heads &&
+           a->head_width == b->head_width && a->rotary_base == b->rotary_base && linears_are_alike(&a->qkv, &b->qkv) &&
+           linears_are_alike(&a->q, &b->q) && linears_are_alike(&a->k, &b->k) && linears_are_alike(&a->v, &b->v) &&
+           linears_are_alike(&a->out, &b->out);
+}
+
 static double attention_flops(const struct layer *layer, size_t sequence)
 {
     const struct attention_layer *attention = layer->settings;
@@ -238,6 +247,7 @@ static const struct layer_kind attention_kind = {
     .is_attention = true,
     .memory = attention_memory,
     .divide = attention_divide,
+    .is_alike = attention_is_alike,
     .flops = attention_flops,
     .forward = attention_forward,
     .backward_input = attention_backward_input,

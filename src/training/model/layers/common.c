@@ -43,6 +43,16 @@ weft_status linear_add(struct model_description *description, struct linear *lin
     return WEFT_OK;
 }
 
+bool linears_are_alike(const struct linear *a, const struct linear *b)
+{
+    for (size_t i = 0; i < MODEL_SEGMENTS; i++)
+        if (a->segments[i] != b->segments[i])
+            return false;
+    return a->inputs == b->inputs && a->outputs == b->outputs && a->outputs_first == b->outputs_first &&
+           a->inputs_divided == b->inputs_divided && (a->weight == NO_PARAMETER) == (b->weight == NO_PARAMETER) &&
+           (a->bias == NO_PARAMETER) == (b->bias == NO_PARAMETER);
+}
+
 void linear_divide(struct linear *linear, size_t ranks, size_t rank)
 {
     size_t lengths[MODEL_SEGMENTS], part = 0;
@@ -145,6 +155,12 @@ weft_status norm_add(struct model_description *description, struct norm *norm, c
         status = description_add_parameter(description, norm->width, 0, (struct initial){0}, prefix, bias, &norm->bias,
                                            error);
     return status;
+}
+
+bool norms_are_alike(const struct norm *a, const struct norm *b)
+{
+    return a->width == b->width && a->epsilon == b->epsilon && /* the gain is always there */
+           (a->bias == NO_PARAMETER) == (b->bias == NO_PARAMETER);
 }
 
 void norm_forward(const struct pass *pass, const struct norm *norm, const void *x, const struct norm_kept *kept)

@@ -107,6 +107,12 @@ static void dense_divide(void *settings, size_t ranks, size_t rank)
     linear_divide(&dense->linear, ranks, rank);
 }
 
+static bool dense_is_alike(const void *settings, const void *others)
+{
+    const struct dense *a = settings, *b = others;
+    return norms_are_alike(&a->norm, &b->norm) && a->window == b->window && linears_are_alike(&a->linear, &b->linear);
+}
+
 static double dense_flops(const struct layer *layer, size_t sequence)
 {
     const struct dense *dense = layer->settings;
@@ -277,6 +283,7 @@ static const struct layer_kind dense_kind = {
     .name = "dense",
     .memory = dense_memory,
     .divide = dense_divide,
+    .is_alike = dense_is_alike,
     .flops = dense_flops,
     .forward = dense_forward,
     .backward_input = dense_backward_input,

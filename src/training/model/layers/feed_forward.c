@@ -108,6 +108,14 @@ static void feed_forward_divide(void *settings, size_t ranks, size_t rank)
     linear_divide(&feed_forward->down, ranks, rank);
 }
 
+static bool feed_forward_is_alike(const void *settings, const void *others)
+{
+    const struct feed_forward *a = settings, *b = others;
+    return norms_are_alike(&a->norm, &b->norm) && a->hidden == b->hidden && a->gated == b->gated &&
+           linears_are_alike(&a->gate, &b->gate) && linears_are_alike(&a->up, &b->up) &&
+           linears_are_alike(&a->down, &b->down);
+}
+
 static double feed_forward_flops(const struct layer *layer, size_t sequence)
 {
     const struct feed_forward *feed_forward = layer->settings;
@@ -187,6 +195,7 @@ static const struct layer_kind feed_forward_kind = {
     .name = "feed-forward",
     .memory = feed_forward_memory,
     .divide = feed_forward_divide,
+    .is_alike = feed_forward_is_alike,
     .flops = feed_forward_flops,
     .forward = feed_forward_forward,
     .backward_input = feed_forward_backward_input,

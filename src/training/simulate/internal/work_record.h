@@ -10,6 +10,7 @@
 /** Must not move while it is open. */
 struct work_recorder {
     const struct model_description *description;
+    const bool *layers; /**< those that may be recorded; NULL: all */
     const struct work_settings *settings;
     struct device *device;     /**< counts */
     struct tensor_group group; /**< records collectives */
@@ -24,7 +25,7 @@ struct work_recorder {
 
 /** Close it with work_recorder_close(), also after an error. Errors: those of model_work_open(). */
 weft_status work_recorder_open(struct work_recorder *recorder, const struct model_description *description,
-                               const struct work_settings *settings, struct error *error);
+                               const bool *layers, const struct work_settings *settings, struct error *error);
 void work_recorder_close(struct work_recorder *recorder);
 
 /** The work of all passes of a layer. */

@@ -28,6 +28,9 @@ struct linear {
 weft_status linear_add(struct model_description *description, struct linear *linear, double deviation,
                        const char *prefix, const char *weight, const char *bias, struct error *error);
 
+/** Whether both are the same but for the numbers of their parameters. */
+bool linears_are_alike(const struct linear *a, const struct linear *b);
+
 /** Keep the part of one rank of a tensor axis. Where inputs are divided, the ranks' outputs add up to the whole ones, and
  * otherwise so do the gradients of x. branch_join() and norm_backward_input() add them. */
 void linear_divide(struct linear *linear, size_t ranks, size_t rank);
@@ -69,6 +72,9 @@ void norm_plan(const struct norm *norm, const struct layer_room *room, struct ar
 /** Add its parameters to the last layer; a `bias` of NULL makes it a root-mean-square norm. */
 weft_status norm_add(struct model_description *description, struct norm *norm, const char *prefix, const char *gain,
                      const char *bias, struct error *error);
+
+/** Whether both are the same but for the numbers of their parameters. */
+bool norms_are_alike(const struct norm *a, const struct norm *b);
 
 /** The output of all rows, from those rows of x that this rank has. */
 void norm_forward(const struct pass *pass, const struct norm *norm, const void *x, const struct norm_kept *kept);
