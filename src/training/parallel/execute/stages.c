@@ -35,8 +35,8 @@ static void fill_best(const double *before, uint32_t units, uint32_t stages, dou
         }
 }
 
-weft_status stages_balance(const double *costs, uint32_t units, uint32_t stages, uint32_t *first_unit,
-                           struct error *error)
+weft_status stages_balance_all(const double *costs, uint32_t units, uint32_t stages, uint32_t **begins,
+                               struct error *error)
 {
     if (stages > units)
         return error_set(error, WEFT_ERROR_ARGUMENT,
@@ -44,21 +44,36 @@ weft_status stages_balance(const double *costs, uint32_t units, uint32_t stages,
                          units);
     const size_t cells = (size_t)(stages + 1) * (units + 1);
     double *best = malloc((cells + units + 1) * sizeof *best), *before = best + cells;
-    uint32_t *begin = calloc(cells, sizeof *begin);
-    if (!best || !begin) {
+    *begins = calloc(cells, sizeof **begins);
+    if (!best || !*begins) {
         free(best);
-        free(begin);
+        free(*begins);
         return error_memory(error, cells * sizeof *best, "the stages of a pipeline");
     }
     before[0] = 0;
     for (uint32_t u = 0; u < units; u++)
         before[u + 1] = before[u] + costs[u];
-    fill_best(before, units, stages, best, begin);
+    fill_best(before, units, stages, best, *begins);
+    free(best);
+    return WEFT_OK;
+}
+
+void stages_take(const uint32_t *begins, uint32_t units, uint32_t stages, uint32_t *first_unit)
+{
     first_unit[stages] = units;
     for (uint32_t s = stages; s > 0; s--)
-        first_unit[s - 1] = begin[s * (size_t)(units + 1) + first_unit[s]];
-    free(best);
-    free(begin);
+        first_unit[s - 1] = begins[s * (size_t)(units + 1) + first_unit[s]];
+}
+
+weft_status stages_balance(const double *costs, uint32_t units, uint32_t stages, uint32_t *first_unit,
+                           struct error *error)
+{
+    uint32_t *begins;
+    weft_status status = stages_balance_all(costs, units, stages, &begins, error);
+    if (status != WEFT_OK)
+        return status;
+    stages_take(begins, units, stages, first_unit);
+    free(begins);
     return WEFT_OK;
 }
 

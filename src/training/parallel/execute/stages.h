@@ -15,6 +15,12 @@
 weft_status stages_balance(const double *costs, uint32_t units, uint32_t stages, uint32_t *first_unit,
                            struct error *error);
 
+/** The same cuts into any number of stages up to `stages`, in as many steps: stages_take() reads one of them from *begins,
+ * which the caller frees. */
+weft_status stages_balance_all(const double *costs, uint32_t units, uint32_t stages, uint32_t **begins,
+                               struct error *error);
+void stages_take(const uint32_t *begins, uint32_t units, uint32_t stages, uint32_t *first_unit);
+
 /**
  * Cut the network of an executor into stages, those of its configuration if it has them: costs[0 .. layer_count) receives
  * the measured costs of its layers, or estimates, and first_unit as above. `costs` may be NULL where the configuration

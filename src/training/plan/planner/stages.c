@@ -47,21 +47,40 @@ static weft_status balance_unevenly(const struct planner *planner, const struct 
     return status;
 }
 
-static weft_status add_cut(struct planner *planner, const struct strategy *strategy, struct pass_work *work,
-                           const struct planner_place *place, uint32_t stages, struct error *error)
+static weft_status cut_evenly(const struct planner *planner, struct pass_work *work, uint32_t stages,
+                              uint32_t *first_unit, struct error *error)
 {
-    const uint32_t pipeline = strategy->mesh.extent[MESH_PIPELINE];
-    struct stage_cut cut = {place, stages, calloc((size_t)stages + 1, sizeof *cut.first_unit)};
+    const uint32_t units = (uint32_t)planner->units;
+    weft_status status = WEFT_OK;
+    if (!work->begins)
+        status = stages_balance_all(work->balance + planner_device_of(planner, 0) * planner->units, units, units,
+                                    &work->begins, error);
+    if (status == WEFT_OK)
+        stages_take(work->begins, units, stages, first_unit);
+    return status;
+}
+
+static weft_status cut_unevenly(const struct planner *planner, const struct pass_work *work,
+                                const struct planner_place *place, uint32_t stages, uint32_t *first_unit,
+                                struct error *error)
+{
+    const uint32_t pipeline = place->groups.mesh.extent[MESH_PIPELINE];
     uint32_t *devices = calloc(pipeline, sizeof *devices);
-    weft_status status = cut.first_unit && devices ? WEFT_OK : error_memory(error, stages * 4, "the stages");
-    if (status == WEFT_OK && planner->is_even) {
-        status = stages_balance(work->balance + planner_device_of(planner, 0) * planner->units,
-                                (uint32_t)planner->units, stages, cut.first_unit, error);
-    } else if (status == WEFT_OK) {
-        planner_pipeline_devices(planner, place, work, devices);
-        status = balance_unevenly(planner, work, devices, pipeline, stages, cut.first_unit, error);
-    }
+    if (!devices)
+        return error_memory(error, pipeline * sizeof *devices, "the stages");
+    planner_pipeline_devices(planner, place, work, devices);
+    weft_status status = balance_unevenly(planner, work, devices, pipeline, stages, first_unit, error);
     free(devices);
+    return status;
+}
+
+static weft_status add_cut(const struct planner *planner, struct pass_work *work, const struct planner_place *place,
+                           uint32_t stages, struct error *error)
+{
+    struct stage_cut cut = {place, stages, calloc((size_t)stages + 1, sizeof *cut.first_unit)};
+    weft_status status = !cut.first_unit ? error_memory(error, stages * sizeof *cut.first_unit, "the stages")
+                         : place         ? cut_unevenly(planner, work, place, stages, cut.first_unit, error)
+                                         : cut_evenly(planner, work, stages, cut.first_unit, error);
     if (status == WEFT_OK)
         status = ARRAY_RESERVE(work->cuts, work->cut_room, work->cut_count + 1, "the stages", error);
     if (status != WEFT_OK) {
@@ -87,7 +106,7 @@ weft_status planner_cut(struct planner *planner, const struct strategy *strategy
     while (number < work->cut_count && (work->cuts[number].stages != stages || work->cuts[number].place != place))
         number++;
     if (number == work->cut_count)
-        status = add_cut(planner, strategy, work, place, stages, error);
+        status = add_cut(planner, work, place, stages, error);
     if (status == WEFT_OK)
         *first_unit = work->cuts[number].first_unit;
     return status;
