@@ -116,10 +116,84 @@ static void every_step_is_its_formula(void **state)
     device->close(device);
 }
 
+/* ---- what a step moves ---- */
+
+static struct device plain; /* the functions of the device itself */
+static double moved;        /* elements that its kernels have read and written */
+
+static void count_adamw(struct device *device, const struct adamw *settings, size_t count, void *parameters,
+                        const void *gradients, void *first, void *second, void *as_activations)
+{
+    moved += 7 * (double)count;
+    plain.adamw(device, settings, count, parameters, gradients, first, second, as_activations);
+}
+
+static void count_direction(struct device *device, const struct adamw *settings, size_t count, const void *parameters,
+                            void *gradients, void *first, void *second)
+{
+    moved += 7 * (double)count;
+    plain.adamw_direction(device, settings, count, parameters, gradients, first, second);
+}
+
+static void count_sgd(struct device *device, const struct sgd *settings, size_t count, void *parameters,
+                      const void *gradients, void *moments)
+{
+    moved += 5 * (double)count;
+    plain.sgd(device, settings, count, parameters, gradients, moments);
+}
+
+static void count_combine(struct device *device, size_t count, double a, const void *x, double b, const void *y,
+                          void *out)
+{
+    moved += 3 * (double)count;
+    plain.combine(device, count, a, x, b, y, out);
+}
+
+static void count_squares(struct device *device, size_t count, const void *x, double *sums)
+{
+    moved += (double)count;
+    plain.sum_of_squares(device, count, x, sums);
+}
+
+/* The table of what steps move is what they do. */
+static void steps_move_their_arrays(void **state)
+{
+    struct device *device = open_device("reference", 1);
+    struct model_description *description;
+    assert_int_equal(model_describe(&shape, &description, NULL), WEFT_OK);
+    const size_t elements = description->elements;
+    double *sums = calloc(2 * tree_blocks(elements) + 2, sizeof *sums), *arrays[ARRAYS];
+    for (size_t i = 0; i < ARRAYS; i++)
+        arrays[i] = make_array(device, elements);
+    plain = *device;
+    device->adamw = count_adamw;
+    device->adamw_direction = count_direction;
+    device->sgd = count_sgd;
+    device->combine = count_combine;
+    device->sum_of_squares = count_squares;
+    for (enum optimizer_kind kind = 0; optimizer_names[kind]; kind++) {
+        const struct optimizer optimizer = {.kind = kind, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8};
+        const struct optimizer_arrays of = {.parameters = arrays[PARAMETERS],
+                                            .gradients = arrays[GRADIENTS],
+                                            .first_moments = arrays[FIRST],
+                                            .second_moments = arrays[SECOND],
+                                            .sums = sums};
+        moved = 0;
+        optimizer_update(description, device, &optimizer, &step, 0, elements, &of);
+        assert_true(moved == optimizer_traffic_of(kind).arrays * (double)elements);
+    }
+    for (size_t i = 0; i < ARRAYS; i++)
+        device->release(device, arrays[i]);
+    free(sums);
+    model_description_free(description);
+    device->close(device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_step_is_its_formula),
+        cmocka_unit_test(steps_move_their_arrays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

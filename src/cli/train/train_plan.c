@@ -136,9 +136,7 @@ weft_status train_plan_begin(struct train_plan *plan, char *const *arguments, st
     if (!is_given(arguments, "gradients", 0))
         config->gradients = plan->plan.gradients;
     if (!is_given(arguments, "optimizer", 0))
-        for (int kind = 0; optimizer_names[kind]; kind++)
-            if (strcmp(optimizer_names[kind], plan->plan.optimizer) == 0)
-                config->optimizer.kind = (enum optimizer_kind)kind;
+        config->optimizer.kind = plan->plan.optimizer;
     follow_plan(plan, arguments, config);
     return WEFT_OK;
 }

@@ -234,14 +234,14 @@ static weft_status plan_write_file(const struct plan_problem *problem, uint64_t 
         .model_hash = plan_model_hash(problem->description),
         .batch = (uint32_t)search->config.batch,
         .sequence = (uint32_t)chosen.config.sequence,
-        .gradients = chosen.config.gradients,
+        .optimizer = search->config.optimizer.kind,
+        .gradients = search->config.gradients,
         .strategy = best->strategy,
         .price = best->price,
         .memory = memory,
     };
     snprintf(plan.model, sizeof plan.model, "%s", chosen.config.model);
     snprintf(plan.cluster, sizeof plan.cluster, "%s", problem->planning.planned.name);
-    snprintf(plan.optimizer, sizeof plan.optimizer, "%s", chosen.optimizer);
     weft_status status = planner_stages(search->planner, &plan.strategy, &plan.first_unit, error);
     if (status == WEFT_OK)
         status = plan_save(&plan, chosen.save, error);

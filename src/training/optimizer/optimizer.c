@@ -10,6 +10,18 @@ bool optimizer_has_second_moments(enum optimizer_kind kind)
     return kind == OPTIMIZER_ADAMW || kind == OPTIMIZER_LAMB;
 }
 
+/* p: parameters, g: gradients or directions, m and v: moments. */
+struct optimizer_traffic optimizer_traffic_of(enum optimizer_kind kind)
+{
+    static const struct optimizer_traffic traffic[] = {
+        [OPTIMIZER_ADAMW] = {.arrays = 7, .passes = 1},                /* p g m v > p m v */
+        [OPTIMIZER_SGD] = {.arrays = 5, .passes = 1, .casts = true},   /* p g m > p m */
+        [OPTIMIZER_LAMB] = {.arrays = 12, .passes = 4, .casts = true}, /* p g m v > g m v; p; g; p g > p */
+        [OPTIMIZER_LARS] = {.arrays = 11, .passes = 5, .casts = true}, /* g p > g; p; g; m g > m; p m > p */
+    };
+    return traffic[kind];
+}
+
 double optimizer_gradient_norm(struct device *device, size_t count, const void *gradients, double *sums)
 {
     device->sum_of_squares(device, count, gradients, sums);

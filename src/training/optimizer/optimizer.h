@@ -52,6 +52,16 @@ struct optimizer {
 /** Whether there are second moments. */
 bool optimizer_has_second_moments(enum optimizer_kind kind);
 
+/** What a step moves for each parameter. */
+struct optimizer_traffic {
+    double arrays;   /**< of the device's type that are read or written, each time counted */
+    uint32_t passes; /**< over the arrays */
+    bool casts;      /**< new weights are cast to activations in a pass of their own; otherwise they are on the way */
+};
+
+/** Counted from the calls in optimizer.c. */
+struct optimizer_traffic optimizer_traffic_of(enum optimizer_kind kind);
+
 struct optimizer_step {
     uint64_t number; /**< from 1 */
     double rate;

@@ -8,8 +8,8 @@
 #include <string.h>
 
 /*
- * Bytes for each parameter. Weft: AdamW reads and writes the parameter and both moments and reads the gradient (7 x 4); a
- * micro-batch's gradients are added to an array of sums (3 x 4).
+ * Bytes for each parameter. Weft adds a micro-batch's gradients to an array of sums (3 x 4); what its optimizers move is in
+ * optimizer_traffic_of(), and its moments are AdamW's here.
  *
  * Megatron-LM in f16 (Micikevicius et al. 2018; Rajbhandari et al. 2020, section 3): weights and gradients of 2 bytes, a
  * master copy and two moments in f32, and gradients cast to f32 for the step. Its update casts (2 + 4), reads for the norm
@@ -25,8 +25,8 @@
  */
 #define WEFT_COMMON                                                                                                    \
     .launches = 1, .layers_of_checkpoint = 1, .runnable = true, .type = WEFT_F32, .gradient_bytes = 4,                 \
-    .gradient_wire_bytes = 4, .optimizer_bytes = 8, .update_traffic_bytes = 28, .accumulation_bytes = 12,              \
-    .skips_masked = true, .overlaps_reductions = true, .overlaps_pipeline = true
+    .gradient_wire_bytes = 4, .optimizer_bytes = 8, .accumulation_bytes = 12, .skips_masked = true,                    \
+    .overlaps_reductions = true, .overlaps_pipeline = true
 #define MEGATRON_COMMON                                                                                                \
     .precision = CLUSTER_F16, .type = WEFT_F16, .activations = WEFT_F16, .launches = 3, .layers_of_checkpoint = 2,     \
     .logit_bytes = 8, .gathers_again = true, .stores_scores = true, .score_dropout = 0.1,                              \

@@ -27,7 +27,7 @@ struct implementation {
     double gradient_bytes;       /**< sums over micro-batches */
     double gradient_wire_bytes;  /**< as the data axis moves them */
     double optimizer_bytes;      /**< moments and, if any, the master copy: what ZeRO-1 divides */
-    double update_traffic_bytes; /**< read and written by a step of the optimizer */
+    double update_traffic_bytes; /**< read and written by a step of AdamW; unused where `runnable` (work_step()) */
     double accumulation_bytes;   /**< read and written to add the gradients of a micro-batch; 0: part of the product */
 
     double runtime_bytes; /**< of a device besides: contexts, workspaces, buckets, fragmentation */

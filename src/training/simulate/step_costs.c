@@ -115,7 +115,8 @@ static void cost_layer(const struct step_costing *costing, uint32_t device, uint
     const struct implementation *implementation = costing->implementation;
     const struct costing_unit *elements = &costing->layers[unit];
     const struct layer_work accumulate = work_accumulate(implementation, elements->own + elements->tied),
-                            update = work_update(implementation, slice_of(costing, elements->updated));
+                            update = work_step(implementation, costing->config->optimizer.kind,
+                                               slice_of(costing, elements->updated));
     for (enum work_pass pass = 0; pass < WORK_PASSES; pass++)
         layer->passes[pass] = costing->config->costs
                                   ? measured_pass(costing, unit, pass)

@@ -170,7 +170,22 @@ struct layer_work work_norm(const struct implementation *implementation, double 
     return memory_pass(implementation, elements * implementation->gradient_bytes);
 }
 
+struct layer_work work_step(const struct implementation *implementation, enum optimizer_kind optimizer, double elements)
+{
+    if (!implementation->runnable)
+        return memory_pass(implementation, elements * implementation->update_traffic_bytes);
+    const struct optimizer_traffic traffic = optimizer_traffic_of(optimizer);
+    const size_t type = weft_type_size(implementation->type), activations = weft_type_size(implementation->activations);
+    const bool copies = implementation->activations != implementation->type;
+    const double arrays = traffic.arrays + (copies && traffic.casts);
+    struct layer_work work =
+        memory_pass(implementation, elements * (arrays * (double)type + (copies ? (double)activations : 0)));
+    if (elements > 0)
+        work.kernels = traffic.passes + (copies && traffic.casts);
+    return work;
+}
+
 struct layer_work work_update(const struct implementation *implementation, double elements)
 {
-    return memory_pass(implementation, elements * implementation->update_traffic_bytes);
+    return work_step(implementation, OPTIMIZER_SGD, elements);
 }

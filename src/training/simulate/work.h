@@ -21,6 +21,7 @@
 
 #include "core/schedule/format/schedule.h"
 #include "training/model/model.h"
+#include "training/optimizer/optimizer.h"
 #include "training/simulate/implementation.h"
 
 /** The passes of a layer for one micro-batch. */
@@ -104,9 +105,13 @@ double model_work_output_bytes(const struct model_work *work, size_t layer);
 double layer_work_flops(const struct layer_work *work);
 
 /** Work that is not a layer's, for `elements` parameters: adding a micro-batch's gradients to their sum, the squares of
- * the gradient's norm, and a step of the optimizer. */
+ * the gradient's norm, and a step of the optimizer (of Weft's own implementations; others have AdamW). */
 struct layer_work work_accumulate(const struct implementation *implementation, double elements);
 struct layer_work work_norm(const struct implementation *implementation, double elements);
+struct layer_work work_step(const struct implementation *implementation, enum optimizer_kind optimizer,
+                            double elements);
+
+/** A step of SGD, which no optimizer undercuts: for bounds. */
 struct layer_work work_update(const struct implementation *implementation, double elements);
 
 #endif

@@ -9,8 +9,8 @@
 #include "cli/understand/simulate/disturbance.h"
 #include "training/model/file/model_file.h"
 #include "training/parallel/execute/costs.h"
-#include "training/plan/run/plan_file.h"
 #include "training/plan/planning.h"
+#include "training/plan/run/plan_file.h"
 #include "training/simulate/step_simulate.h"
 #include "training/simulate/step_trace.h"
 #include "training/train/loop/parallel_choice.h"
@@ -21,15 +21,16 @@
 static struct {
     struct training_mesh mesh;
     struct train_config config;
-    const char *cluster, *plan, *precision, *recompute, *implementation, *trace, *svg;
+    const char *cluster, *plan, *optimizer, *precision, *recompute, *implementation, *trace, *svg;
     struct disturbance_options wrong;
     int64_t ranks, threads;
     bool measure, unfolded, json;
 } chosen;
 
 static const struct cli_option options[] = {
-    CLI_TEXT("plan", 0, "FILE", &chosen.plan, NULL,
-             "a plan that weft plan --save wrote: its batch, sequence and strategy count, whatever other options say"),
+    CLI_TEXT(
+        "plan", 0, "FILE", &chosen.plan, NULL,
+        "a plan that weft plan --save wrote: its batch, sequence, optimizer and strategy count, whatever other options say"),
 
     CLI_GROUP("Training, as for weft train"),
     CLI_TEXT("model", 'm', "NAME", &chosen.config.model, NULL, "a model size by name, or a YAML file",
@@ -43,6 +44,7 @@ static const struct cli_option options[] = {
     TRAINING_MESH_OPTIONS(chosen.mesh),
     CLI_BYTES("bucket", 0, "BYTES", &chosen.config.bucket_bytes, "1M", "bytes of gradients fused into one all-reduce",
               .advanced = true),
+    CLI_CHOICE("optimizer", 0, "NAME", &chosen.optimizer, "adamw", optimizer_names, "the optimizer", .advanced = true),
     CLI_CHOICE("recompute", 0, "WHAT", &chosen.recompute, "nothing", model_recompute_names,
                "what the backward pass computes again instead of keeping", .advanced = true),
     CLI_CHOICE("precision", 0, "TYPE", &chosen.precision, "f32", training_precisions,
@@ -213,6 +215,7 @@ static weft_status take_plan(struct simulated_view *view, struct train_config *c
     strategy_configure(&view->plan.strategy, &view->words, config);
     config->batch = view->plan.batch;
     config->sequence = view->plan.sequence;
+    config->optimizer.kind = view->plan.optimizer;
     config->gradients = view->plan.gradients;
     chosen.ranks = mesh_ranks(&view->plan.strategy.mesh);
     return WEFT_OK;
@@ -323,7 +326,7 @@ static weft_status sim_train_run(struct command_call *call, struct error *error)
         status = model_describe(&config->shape, &view.description, error);
     if (!config->sequence)
         config->sequence = (int64_t)config->shape.context;
-    config->optimizer.kind = OPTIMIZER_ADAMW; /* updates are priced as its, whatever the optimizer */
+    config->optimizer.kind = (enum optimizer_kind)cli_choice_index(chosen.optimizer, optimizer_names);
     config->recompute = (enum model_recompute)cli_choice_index(chosen.recompute, model_recompute_names);
     config->activations = training_type_of(chosen.precision);
     training_mesh_apply(&chosen.mesh, config);

@@ -84,10 +84,10 @@ weft_status auto_plan_reach(const struct train_config *config, const struct mode
     *plan = (struct plan){.model_hash = plan_model_hash(description),
                           .batch = (uint32_t)config->batch,
                           .sequence = (uint32_t)config->sequence,
+                          .optimizer = config->optimizer.kind,
                           .gradients = config->gradients};
     snprintf(plan->model, sizeof plan->model, "%s", config->model);
     snprintf(plan->cluster, sizeof plan->cluster, "this machine");
-    snprintf(plan->optimizer, sizeof plan->optimizer, "%s", optimizer_names[config->optimizer.kind]);
     if (first)
         status = auto_plan(config, description, comm, plan, error);
     status = agreement_reach(context, comm, status, error, speaks);

@@ -76,7 +76,7 @@ weft_status plan_save(const struct plan *plan, const char *path, struct error *e
     json_open_object(&writer, NULL);
     JSON_PUT(&writer, "version", PLAN_FILE_VERSION, "model", plan->model, "model_hash", hash, "cluster", plan->cluster,
              "ranks", mesh_ranks(&plan->strategy.mesh), "batch", plan->batch, "sequence", plan->sequence, "optimizer",
-             plan->optimizer, "gradients", weft_type_name(plan->gradients));
+             optimizer_names[plan->optimizer], "gradients", weft_type_name(plan->gradients));
     put_plan_strategy(&writer, plan);
     put_prediction(&writer, plan);
     json_close(&writer);
@@ -221,6 +221,7 @@ static weft_status get_prediction(const cJSON *root, const char *where, struct p
 static weft_status plan_read(const cJSON *root, const char *where, struct plan *plan, struct error *error)
 {
     uint32_t version = 0, ranks = 0;
+    int optimizer = 0;
     const char *hash;
     weft_status status = get_number(root, "version", where, 1, INT32_MAX, &version, error);
     if (status == WEFT_OK && version != PLAN_FILE_VERSION)
@@ -241,7 +242,8 @@ static weft_status plan_read(const cJSON *root, const char *where, struct plan *
     if (status == WEFT_OK)
         status = get_number(root, "sequence", where, 1, 1000000, &plan->sequence, error);
     if (status == WEFT_OK)
-        status = get_word(root, "optimizer", where, plan->optimizer, sizeof plan->optimizer, error);
+        status = get_choice(root, "optimizer", where, optimizer_names, &optimizer, error);
+    plan->optimizer = (enum optimizer_kind)optimizer;
     if (status == WEFT_OK)
         status = get_type(root, "gradients", where, &plan->gradients, error);
     if (status == WEFT_OK)
@@ -284,7 +286,6 @@ const char *plan_differences(const struct plan *plan, const struct train_config 
                              char text[PLAN_DIFFERENCES_BYTES])
 {
     const uint32_t planned = mesh_ranks(&plan->strategy.mesh);
-    const char *optimizer = optimizer_names[config->optimizer.kind];
     text[0] = '\0';
     if (description && plan_model_hash(description) != plan->model_hash)
         plan_note_difference(text, "the plan is for the model '%s', and '%s' has other layers", plan->model,
@@ -296,8 +297,9 @@ const char *plan_differences(const struct plan *plan, const struct train_config 
     if (config->sequence != plan->sequence)
         plan_note_difference(text, "the plan is for --sequence %u, and the run has %" PRId64, plan->sequence,
                              config->sequence);
-    if (strcmp(optimizer, plan->optimizer) != 0)
-        plan_note_difference(text, "the plan is for --optimizer %s, and the run has %s", plan->optimizer, optimizer);
+    if (config->optimizer.kind != plan->optimizer)
+        plan_note_difference(text, "the plan is for --optimizer %s, and the run has %s",
+                             optimizer_names[plan->optimizer], optimizer_names[config->optimizer.kind]);
     if (config->gradients != plan->gradients)
         plan_note_difference(text, "the plan is for --gradients %s, and the run has %s",
                              weft_type_name(plan->gradients), weft_type_name(config->gradients));

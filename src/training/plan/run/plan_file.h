@@ -18,7 +18,7 @@ struct plan {
     uint64_t model_hash; /**< plan_model_hash() */
     char cluster[CLUSTER_NAME_BYTES];
     uint32_t batch, sequence;
-    char optimizer[16];
+    enum optimizer_kind optimizer;
     weft_type gradients;
     struct strategy strategy;
     uint32_t *first_unit; /**< of each stage and the end: stages x pipeline + 1 */
