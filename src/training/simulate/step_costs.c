@@ -316,23 +316,6 @@ static bool reduces_in_place(const struct step_costing *costing)
             micro_batch_runs_are_subtrees(costing->config->micro_batches, costing_extent(costing, MESH_DATA)));
 }
 
-/* The most roots of partial sums that a rank sends after its last micro-batch
- * (training/parallel/sharding/canonical_runs.h). */
-static uint32_t roots_of_runs(const struct step_costing *costing)
-{
-    const uint32_t data = costing_extent(costing, MESH_DATA), total = costing->config->micro_batches;
-    uint32_t most = 1;
-    if (!costing->implementation->runnable || costing->zero > 1 || micro_batch_runs_are_subtrees(total, data))
-        return 1;
-    for (uint32_t d = 0; d < data; d++) {
-        const struct micro_batch_share run = micro_batch_run(total, d, data);
-        struct canonical_stack roots;
-        canonical_stack_of_run(run.first, run.count, &roots);
-        most = roots.depth > most ? roots.depth : most;
-    }
-    return most;
-}
-
 /* The collectives that reduce `bytes` of gradients. */
 static weft_status price_reduction(struct step_costing *costing, const struct step_placement *placement, double bytes,
                                    struct step_transfer *transfer)
@@ -433,7 +416,9 @@ static weft_status price_data_axis(struct step_costing *costing)
     if (!costs->gathers || !costs->reductions || !costs->sharings)
         return out_of_memory(costing);
     weft_status status = WEFT_OK;
-    costing->roots = roots_of_runs(costing);
+    costing->roots = costing->implementation->runnable && costing->zero < 2
+                         ? canonical_roots_of_runs(costing->config->micro_batches, costing_extent(costing, MESH_DATA))
+                         : 1;
     for (uint32_t class = 0; status == WEFT_OK && costing_extent(costing, MESH_DATA) > 1 && class < classes; class ++) {
         status = price_reductions(costing, class);
         if (status == WEFT_OK)
