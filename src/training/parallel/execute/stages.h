@@ -8,18 +8,12 @@
 /**
  * Cut `units` with the given costs into `stages` runs, none of them empty, so that the largest sum is as small as
  * possible: the slowest stage sets the pace. first_unit[0 .. stages] receives the first unit of each stage and, at the
- * end, the number of units. Takes units^2 x stages steps.
+ * end, the number of units. Takes units x stages steps.
  *
  * Errors: ARGUMENT if there are fewer units than stages; MEMORY.
  */
 weft_status stages_balance(const double *costs, uint32_t units, uint32_t stages, uint32_t *first_unit,
                            struct error *error);
-
-/** The same cuts into any number of stages up to `stages`, in as many steps: stages_take() reads one of them from *begins,
- * which the caller frees. */
-weft_status stages_balance_all(const double *costs, uint32_t units, uint32_t stages, uint32_t **begins,
-                               struct error *error);
-void stages_take(const uint32_t *begins, uint32_t units, uint32_t stages, uint32_t *first_unit);
 
 /**
  * Cut the network of an executor into stages, those of its configuration if it has them: costs[0 .. layer_count) receives

@@ -129,7 +129,6 @@ static void work_free(void *value)
     for (size_t i = 0; i < layers->cut_count; i++)
         free(layers->cuts[i].first_unit);
     free(layers->cuts);
-    free(layers->begins);
     free(layers->balance);
     free(layers->elements);
     free(layers->owned);

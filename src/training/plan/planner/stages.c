@@ -47,19 +47,6 @@ static weft_status balance_unevenly(const struct planner *planner, const struct 
     return status;
 }
 
-static weft_status cut_evenly(const struct planner *planner, struct pass_work *work, uint32_t stages,
-                              uint32_t *first_unit, struct error *error)
-{
-    const uint32_t units = (uint32_t)planner->units;
-    weft_status status = WEFT_OK;
-    if (!work->begins)
-        status = stages_balance_all(work->balance + planner_device_of(planner, 0) * planner->units, units, units,
-                                    &work->begins, error);
-    if (status == WEFT_OK)
-        stages_take(work->begins, units, stages, first_unit);
-    return status;
-}
-
 static weft_status cut_unevenly(const struct planner *planner, const struct pass_work *work,
                                 const struct planner_place *place, uint32_t stages, uint32_t *first_unit,
                                 struct error *error)
@@ -80,7 +67,8 @@ static weft_status add_cut(const struct planner *planner, struct pass_work *work
     struct stage_cut cut = {place, stages, calloc((size_t)stages + 1, sizeof *cut.first_unit)};
     weft_status status = !cut.first_unit ? error_memory(error, stages * sizeof *cut.first_unit, "the stages")
                          : place         ? cut_unevenly(planner, work, place, stages, cut.first_unit, error)
-                                         : cut_evenly(planner, work, stages, cut.first_unit, error);
+                                 : stages_balance(work->balance + planner_device_of(planner, 0) * planner->units,
+                                                  (uint32_t)planner->units, stages, cut.first_unit, error);
     if (status == WEFT_OK)
         status = ARRAY_RESERVE(work->cuts, work->cut_room, work->cut_count + 1, "the stages", error);
     if (status != WEFT_OK) {

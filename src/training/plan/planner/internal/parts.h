@@ -77,7 +77,6 @@ struct pass_work {
     double *kept;     /**< [unit]: bytes of activations from forward to backward, at least */
     double flops, chain_flops; /**< of all passes of all layers; of forward and for inputs: one micro-batch's way */
     double message_bytes;      /**< of the smallest message between stages */
-    uint32_t *begins;          /**< stages_balance_all(), where devices are alike; NULL: not needed yet */
     struct stage_cut *cuts;
     size_t cut_count, cut_room;
 };
