@@ -138,12 +138,15 @@ static void subtrees_are_runs_of_one_root(void **state)
     for (uint32_t total = 1; total <= MOST; total++)
         for (uint32_t ranks = 1; ranks <= total; ranks++) {
             bool subtrees = total % ranks == 0;
+            uint32_t most = 1;
             for (uint32_t r = 0; r < ranks; r++) {
                 const struct micro_batch_share run = micro_batch_run(total, r, ranks);
                 struct canonical_stack roots;
                 canonical_stack_of_run(run.first, run.count, &roots);
                 subtrees &= roots.depth == 1;
+                most = roots.depth > most ? roots.depth : most;
             }
+            assert_int_equal(canonical_roots_of_runs(total, ranks), most);
             assert_int_equal(micro_batch_runs_are_subtrees(total, ranks), subtrees);
         }
 }

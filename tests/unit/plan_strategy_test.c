@@ -169,11 +169,12 @@ static double cost_to_depth(uint64_t seed, const struct strategy *s, enum strate
     return cost;
 }
 
-static weft_status random_bound(void *context, const struct strategy *partial, enum strategy_depth depth, bool close,
-                                double *seconds, struct error *error)
+static weft_status random_bound(void *context, const struct strategy *partial, enum strategy_depth depth,
+                                enum search_effort effort, double *seconds, struct error *error)
 {
+    static const double shares[] = {[SEARCH_QUICK] = 0.5, [SEARCH_CLOSE] = 0.9, [SEARCH_TIGHT] = 1};
     const struct random_costs *costs = context;
-    *seconds = cost_to_depth(costs->seed, partial, depth) * (close ? 1 : 0.5);
+    *seconds = cost_to_depth(costs->seed, partial, depth) * shares[effort];
     return WEFT_OK;
 }
 

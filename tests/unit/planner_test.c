@@ -115,9 +115,9 @@ struct exhausted {
 static void check_bound(struct planner *planner, const struct strategy *partial, enum strategy_depth depth,
                         double seconds)
 {
-    for (int close = 0; close < 2; close++) {
+    for (enum search_effort effort = SEARCH_QUICK; effort <= SEARCH_TIGHT; effort++) {
         double bound;
-        assert_int_equal(planner_bound(planner, partial, depth, close, &bound, NULL), WEFT_OK);
+        assert_int_equal(planner_bound(planner, partial, depth, effort, &bound, NULL), WEFT_OK);
         if (bound > seconds * (1 + 1e-9)) {
             char text[STRATEGY_TEXT_BYTES];
             print_error("depth %d: %s takes %.6g ms, and its bound is %.6g ms\n", depth,

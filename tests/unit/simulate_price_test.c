@@ -118,6 +118,61 @@ static void groups_share_what_they_have_in_common(void **state)
     assert_true(price_of(group_of(0, 4, 4), &on, 1).seconds < 0.6 * shared);
 }
 
+/*
+ * The choice alone is that among all prices, and its report has the bits that every rank's simulation finds: of groups
+ * on whole nodes, parts of them, one or two leaves, evenly or not.
+ */
+static void a_choice_without_all_prices_is_the_same(void **state)
+{
+    static const struct {
+        uint32_t first, stride, count;
+    } groups[] = {{0, 1, 32}, {0, 4, 8}, {0, 2, 16}, {0, 1, 16}, {2, 1, 24}, {1, 3, 10}, {0, 16, 2}};
+    static const enum collective collectives[] = {COLLECTIVE_ALLREDUCE, COLLECTIVE_REDUCE_SCATTER, COLLECTIVE_ALLGATHER,
+                                                  COLLECTIVE_ALLTOALL,  COLLECTIVE_BROADCAST,      COLLECTIVE_BARRIER};
+    static const uint64_t sizes[] = {64, 5000, 1 << 20, 40 << 20};
+    for (size_t g = 0; g < ARRAY_SIZE(groups); g++) {
+        struct schedule_shape group = group_of(groups[g].first, groups[g].stride, groups[g].count);
+        for (size_t i = 0; i < ARRAY_SIZE(collectives) * ARRAY_SIZE(sizes); i++) {
+            struct algorithm_prices prices;
+            struct simulated_report report, whole;
+            const struct algorithm *algorithm;
+            group.collective = collectives[i / ARRAY_SIZE(sizes)];
+            group.block_bytes = sizes[i % ARRAY_SIZE(sizes)];
+            assert_int_equal(simulate_prices(&cluster, &group, SIMULATED_RANKS, &prices, NULL), WEFT_OK);
+            assert_int_equal(simulate_choice(&cluster, &group, SIMULATED_RANKS, &algorithm, &report, NULL), WEFT_OK);
+            assert_ptr_equal(algorithm, prices.prices[prices.chosen].algorithm);
+            assert_true(report.seconds == prices.prices[prices.chosen].seconds);
+            assert_int_equal(schedule_simulate_shape(algorithm, &group, &cluster, NULL, &whole, NULL), WEFT_OK);
+            assert_true(report.seconds == whole.seconds && report.busy == whole.busy);
+            assert_memory_equal(report.leaving, whole.leaving, sizeof whole.leaving);
+        }
+        simulate_group_close(&group);
+    }
+}
+
+/* The same where larger shapes are extrapolated from smaller ones, which have more ranks than eight. */
+static void a_choice_from_fewer_ranks_is_the_same(void **state)
+{
+    static const enum collective collectives[] = {COLLECTIVE_ALLREDUCE, COLLECTIVE_REDUCE_SCATTER,
+                                                  COLLECTIVE_ALLGATHER};
+    for (uint32_t count = 20; count <= RANKS; count += 4) {
+        struct schedule_shape group = group_of(0, 1, count);
+        for (size_t i = 0; i < ARRAY_SIZE(collectives); i++) {
+            struct algorithm_prices prices;
+            struct simulated_report report, again;
+            const struct algorithm *algorithm;
+            group.collective = collectives[i];
+            group.block_bytes = 1 << 18;
+            assert_int_equal(simulate_prices(&cluster, &group, 8, &prices, NULL), WEFT_OK);
+            assert_int_equal(simulate_choice(&cluster, &group, 8, &algorithm, &report, NULL), WEFT_OK);
+            assert_ptr_equal(algorithm, prices.prices[prices.chosen].algorithm);
+            assert_int_equal(simulate_report(algorithm, &group, &cluster, 8, &again, NULL), WEFT_OK);
+            assert_memory_equal(&report, &again, sizeof report);
+        }
+        simulate_group_close(&group);
+    }
+}
+
 /* 512 nodes of 8 ranks, schedules included: processor time (a goal; the machine may be four times as slow). */
 static void thousands_of_ranks_take_milliseconds(void **state)
 {
@@ -145,6 +200,8 @@ int main(void)
         cmocka_unit_test(one_rank_has_nothing_to_do),
         cmocka_unit_test(bytes_are_those_of_the_links),
         cmocka_unit_test(groups_share_what_they_have_in_common),
+        cmocka_unit_test(a_choice_without_all_prices_is_the_same),
+        cmocka_unit_test(a_choice_from_fewer_ranks_is_the_same),
         cmocka_unit_test(thousands_of_ranks_take_milliseconds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

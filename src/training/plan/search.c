@@ -7,7 +7,7 @@
 /* A set of strategies that is left to look at. */
 struct search_set {
     double bound;
-    bool close; /* the bound is */
+    enum search_effort effort; /* that the bound has taken */
     enum strategy_depth depth;
     uint64_t number; /* in the order of creation: makes the search deterministic */
     struct strategy partial;
@@ -143,7 +143,7 @@ static weft_status set_expand(struct search *search, const struct search_set *se
         struct search_set child = {.depth = (enum strategy_depth)(set->depth + 1),
                                    .partial = search->children.items[i]};
         child.number = search->numbers++;
-        status = problem->bound(problem->context, &child.partial, child.depth, false, &child.bound, error);
+        status = problem->bound(problem->context, &child.partial, child.depth, SEARCH_QUICK, &child.bound, error);
         if (child.bound < set->bound)
             child.bound = set->bound;
         if (status == WEFT_OK)
@@ -152,36 +152,35 @@ static weft_status set_expand(struct search *search, const struct search_set *se
     return status;
 }
 
-/* Bound a set closely, unless it is out. */
+/* Bound a set with more effort, unless it does not fit. */
 static weft_status set_bound(struct search *search, struct search_set *set, bool *exceeds, struct error *error)
 {
     const struct search_problem *problem = search->problem;
-    double close = 0;
-    weft_status status = set_exceeds(search, set, false, exceeds, error);
+    double seconds = 0;
+    set->effort++;
+    weft_status status = set_exceeds(search, set, set->effort == SEARCH_TIGHT, exceeds, error);
     if (status == WEFT_OK && !*exceeds)
-        status = problem->bound(problem->context, &set->partial, set->depth, true, &close, error);
-    set->close = true;
-    set->bound = close > set->bound ? close : set->bound;
+        status = problem->bound(problem->context, &set->partial, set->depth, set->effort, &seconds, error);
+    set->bound = seconds > set->bound ? seconds : set->bound;
     return status;
 }
 
 /* Expand a set, or price the strategy that is left of it. */
 static weft_status set_visit(struct search *search, struct search_set *set, struct error *error)
 {
-    bool exceeds = false;
-    weft_status status = WEFT_OK;
-    if (!set->close && set->depth > STRATEGY_ALL) {
+    const enum search_effort most = set->depth == STRATEGY_ALL     ? SEARCH_QUICK
+                                    : set->depth == STRATEGY_WHOLE ? SEARCH_TIGHT
+                                                                   : SEARCH_CLOSE;
+    while (set->effort < most) {
         const double before = set->bound;
-        status = set_bound(search, set, &exceeds, error);
+        bool exceeds = false;
+        weft_status status = set_bound(search, set, &exceeds, error);
         if (status != WEFT_OK || exceeds)
             return status;
         if (set->bound > before) /* others may come first now */
             return search_push(search, set, error);
     }
-    if (set->depth < STRATEGY_WHOLE)
-        return set_expand(search, set, error);
-    status = set_exceeds(search, set, true, &exceeds, error);
-    return status == WEFT_OK && !exceeds ? price_strategy(search, &set->partial, error) : status;
+    return set->depth == STRATEGY_WHOLE ? price_strategy(search, &set->partial, error) : set_expand(search, set, error);
 }
 
 static void search_conclude(struct search *search)

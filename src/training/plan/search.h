@@ -23,16 +23,23 @@ struct price {
     double peak[STEP_LINK_LEVELS];  /**< use of the busiest unit of each level, a share */
 };
 
+/** How much a bound may cost. */
+enum search_effort {
+    SEARCH_QUICK,
+    SEARCH_CLOSE,
+    SEARCH_TIGHT /**< of whole strategies only */
+};
+
 /** What the search asks. `context` is passed through; `partial` is at `depth`. */
 struct search_problem {
     const struct strategy_space *space;
     void *context;
 
-    /** Seconds that every completion of `partial` takes at least; an estimate that is quick, then one that is close. */
-    weft_status (*bound)(void *context, const struct strategy *partial, enum strategy_depth depth, bool close,
-                         double *seconds, struct error *error);
-    /** Bytes by which every completion of `partial` exceeds the memory; 0: some may fit. Also twice: an estimate that is
-     * quick, then, at STRATEGY_WHOLE only, what is exact. */
+    /** Seconds that every completion of `partial` takes at least. */
+    weft_status (*bound)(void *context, const struct strategy *partial, enum strategy_depth depth,
+                         enum search_effort effort, double *seconds, struct error *error);
+    /** Bytes by which every completion of `partial` exceeds the memory; 0: some may fit. An estimate that is quick, then, at
+     * STRATEGY_WHOLE only, what is exact. */
     weft_status (*excess)(void *context, const struct strategy *partial, enum strategy_depth depth, bool exact,
                           uint64_t *bytes, struct error *error);
     weft_status (*price)(void *context, const struct strategy *strategy, struct price *price, struct error *error);

@@ -8,6 +8,17 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* Layers that others are compared with: more kinds in one network are costed one by one. */
+#define UNIT_FIRSTS 16
+
+/* Elements of a layer's parameters on a rank. */
+struct costing_unit {
+    double own, tied; /* its own, and of a tied table that it uses */
+    double updated;   /* a tied table is updated by each pipeline rank that uses it, once */
+    uint32_t alike;   /* the first layer with the same elements and the same work, which has the same costs */
+};
 
 /* What costs are made from. */
 struct step_costing {
@@ -16,10 +27,14 @@ struct step_costing {
     const struct implementation *implementation;
     struct step_prices *prices;
     struct step_costs *costs;
-    struct model_description *description; /* of one rank of the tensor axis */
-    struct model_work *work;
+    struct model_description *divided; /* of one rank of the tensor axis; NULL: the setting has it */
+    struct model_work *recorded;       /* of that */
+    const struct model_description *description;
+    const struct model_work *work;
+    struct costing_unit *layers;
     struct step_placements placements[MESH_AXES];
     uint32_t zero;
+    uint32_t roots; /* partial sums that a rank sends of each gradient */
     struct error *error;
 };
 
@@ -76,27 +91,6 @@ static weft_status place_ranks(struct step_costing *costing)
 
 /* ---- layers ---- */
 
-/* Elements of a unit's parameters on a rank: the layer's own, and a tied table that it uses. */
-static double own_elements(const struct step_costing *costing, uint32_t unit)
-{
-    const size_t group = model_layer_group(costing->description, unit);
-    return group == NO_PARAMETER ? 0 : (double)costing->description->groups[group].count;
-}
-
-static double tied_elements(const struct step_costing *costing, uint32_t unit)
-{
-    return model_layer_uses_tied(costing->description, unit)
-               ? (double)costing->description->groups[model_tied_group(costing->description)].count
-               : 0;
-}
-
-/* Elements that a unit updates: a tied table is updated by each pipeline rank that uses it, once. */
-static double updated_elements(const struct step_costing *costing, uint32_t unit)
-{
-    const bool second = unit > 0 && costing_extent(costing, MESH_PIPELINE) == 1;
-    return own_elements(costing, unit) + (second ? 0 : tied_elements(costing, unit));
-}
-
 static double slice_of(const struct step_costing *costing, double elements)
 {
     return costing->zero ? elements / costing_extent(costing, MESH_DATA) : elements;
@@ -119,10 +113,10 @@ static void cost_layer(const struct step_costing *costing, uint32_t device, uint
                        struct step_unit_costs *layer)
 {
     const struct implementation *implementation = costing->implementation;
-    const double elements = own_elements(costing, unit) + tied_elements(costing, unit);
-    const struct layer_work accumulate = work_accumulate(implementation, elements),
+    const struct costing_unit *elements = &costing->layers[unit];
+    const struct layer_work accumulate = work_accumulate(implementation, elements->own + elements->tied),
                             update = work_step(implementation, costing->config->optimizer.kind,
-                                               slice_of(costing, updated_elements(costing, unit)));
+                                               slice_of(costing, elements->updated));
     for (enum work_pass pass = 0; pass < WORK_PASSES; pass++)
         layer->passes[pass] = costing->config->costs
                                   ? measured_pass(costing, unit, pass)
@@ -141,26 +135,73 @@ static weft_status record_work(struct step_costing *costing)
                                            .divides_rows = config->sequence_parallel && tensor > 1,
                                            .recompute = config->model.recompute,
                                            .dropout = config->model.dropout};
-    weft_status status = model_description_copy(config->description, &costing->description, costing->error);
+    weft_status status = model_description_copy(config->description, &costing->divided, costing->error);
     if (status == WEFT_OK && tensor > 1)
-        status = model_divide(costing->description, tensor, 0, costing->error);
-    return status == WEFT_OK ? model_work_open(costing->description, &settings, &costing->work, costing->error)
-                             : status;
+        status = model_divide(costing->divided, tensor, 0, costing->error);
+    if (status == WEFT_OK)
+        status = model_work_open(costing->divided, &settings, &costing->recorded, costing->error);
+    costing->work = costing->recorded;
+    return status;
+}
+
+static bool units_are_alike(const struct step_costing *costing, uint32_t a, uint32_t b)
+{
+    const struct costing_unit *one = &costing->layers[a], *other = &costing->layers[b];
+    for (enum work_pass pass = 0; pass < WORK_PASSES; pass++)
+        if (model_work_of(costing->work, a, pass) != model_work_of(costing->work, b, pass))
+            return false;
+    return one->own == other->own && one->tied == other->tied && one->updated == other->updated &&
+           model_layer_reads_values(costing->description, a) == model_layer_reads_values(costing->description, b);
+}
+
+static weft_status list_units(struct step_costing *costing)
+{
+    const struct model_description *description = costing->description;
+    const size_t tied = model_tied_group(description);
+    uint32_t firsts[UNIT_FIRSTS], count = 0;
+    costing->layers = calloc(costing->costs->units, sizeof *costing->layers);
+    if (!costing->layers)
+        return out_of_memory(costing);
+    for (uint32_t unit = 0; unit < costing->costs->units; unit++) {
+        struct costing_unit *layer = &costing->layers[unit];
+        const size_t group = model_layer_group(description, unit);
+        const bool second = unit > 0 && costing_extent(costing, MESH_PIPELINE) == 1;
+        uint32_t first = 0;
+        layer->own = group == NO_PARAMETER ? 0 : (double)description->groups[group].count;
+        layer->tied = model_layer_uses_tied(description, unit) ? (double)description->groups[tied].count : 0;
+        layer->updated = layer->own + (second ? 0 : layer->tied);
+        while (first < count && !units_are_alike(costing, firsts[first], unit))
+            first++;
+        layer->alike = first < count ? firsts[first] : unit;
+        if (first == count && count < UNIT_FIRSTS)
+            firsts[count++] = unit;
+    }
+    return WEFT_OK;
 }
 
 static weft_status cost_layers(struct step_costing *costing)
 {
     struct step_costs *costs = costing->costs;
     const uint32_t devices = costing->setting->cluster->device_count;
-    weft_status status = record_work(costing);
+    weft_status status = WEFT_OK;
+    costing->work = costing->setting->work;
+    if (!costing->work)
+        status = record_work(costing);
     if (status != WEFT_OK)
         return status;
+    costing->description = model_work_description(costing->work);
+    status = list_units(costing);
     costs->layers = calloc((size_t)(devices ? devices : 1) * costs->units, sizeof *costs->layers);
-    if (!costs->layers)
-        return out_of_memory(costing);
-    for (uint32_t device = 0; device < devices || device == 0; device++)
+    if (status != WEFT_OK || !costs->layers)
+        return status != WEFT_OK ? status : out_of_memory(costing);
+    for (uint32_t device = 0; device < devices || device == 0; device++) {
+        struct step_unit_costs *layers = &costs->layers[(size_t)device * costs->units];
         for (uint32_t unit = 0; unit < costs->units; unit++)
-            cost_layer(costing, device, unit, &costs->layers[(size_t)device * costs->units + unit]);
+            if (costing->layers[unit].alike < unit && !costing->config->costs)
+                layers[unit] = layers[costing->layers[unit].alike];
+            else
+                cost_layer(costing, device, unit, &layers[unit]);
+    }
     return WEFT_OK;
 }
 
@@ -222,6 +263,20 @@ static weft_status price_exchanges(struct step_costing *costing, const struct st
     return status;
 }
 
+/* A pass for weights that repeats the forward pass takes both; so does one for inputs. */
+static weft_status price_unit_within(struct step_costing *costing, const struct step_placement *placement,
+                                     uint32_t unit, struct step_transfer within[WORK_PASSES])
+{
+    weft_status status = WEFT_OK;
+    for (enum work_pass pass = 0; status == WEFT_OK && pass < WORK_PASSES; pass++)
+        status = price_exchanges(costing, placement, model_work_of(costing->work, unit, pass), &within[pass]);
+    const struct layer_work *again = model_work_of(costing->work, unit, WORK_RECOMPUTE),
+                            *weights = model_work_of(costing->work, unit, WORK_BACKWARD_WEIGHTS);
+    if (status == WEFT_OK)
+        status = price_exchanges(costing, placement, again, &within[WORK_BACKWARD_INPUT]);
+    return status == WEFT_OK ? price_exchanges(costing, placement, weights, &within[WORK_RECOMPUTE]) : status;
+}
+
 static weft_status price_within(struct step_costing *costing)
 {
     struct step_costs *costs = costing->costs;
@@ -230,19 +285,17 @@ static weft_status price_within(struct step_costing *costing)
     if (!costs->within)
         return out_of_memory(costing);
     weft_status status = WEFT_OK;
-    for (uint32_t class = 0; class < placements->count; class ++)
+    for (uint32_t class = 0; class < placements->count; class ++) {
+        struct step_transfer *of_class = &costs->within[(size_t) class * costs->units * WORK_PASSES];
         for (uint32_t unit = 0; status == WEFT_OK && unit < costs->units; unit++) {
-            struct step_transfer *within = &costs->within[((size_t) class * costs->units + unit) * WORK_PASSES];
-            const struct step_placement *placement = &placements->classes[class];
-            for (enum work_pass pass = 0; status == WEFT_OK && pass < WORK_PASSES; pass++)
-                status = price_exchanges(costing, placement, model_work_of(costing->work, unit, pass), &within[pass]);
-            const struct layer_work *again = model_work_of(costing->work, unit, WORK_RECOMPUTE),
-                                    *weights = model_work_of(costing->work, unit, WORK_BACKWARD_WEIGHTS);
-            if (status == WEFT_OK)
-                status = price_exchanges(costing, placement, again, &within[WORK_BACKWARD_INPUT]);
-            if (status == WEFT_OK)
-                status = price_exchanges(costing, placement, weights, &within[WORK_RECOMPUTE]);
+            const uint32_t alike = costing->layers[unit].alike;
+            struct step_transfer *within = &of_class[unit * WORK_PASSES];
+            if (alike < unit)
+                memcpy(within, &of_class[alike * WORK_PASSES], WORK_PASSES * sizeof *within);
+            else
+                status = price_unit_within(costing, &placements->classes[class], unit, within);
         }
+    }
     return status;
 }
 
@@ -263,23 +316,6 @@ static bool reduces_in_place(const struct step_costing *costing)
             micro_batch_runs_are_subtrees(costing->config->micro_batches, costing_extent(costing, MESH_DATA)));
 }
 
-/* The most roots of partial sums that a rank sends after its last micro-batch
- * (training/parallel/sharding/canonical_runs.h). */
-static uint32_t roots_of_runs(const struct step_costing *costing)
-{
-    const uint32_t data = costing_extent(costing, MESH_DATA), total = costing->config->micro_batches;
-    uint32_t most = 1;
-    if (!costing->implementation->runnable || costing->zero > 1 || micro_batch_runs_are_subtrees(total, data))
-        return 1;
-    for (uint32_t d = 0; d < data; d++) {
-        const struct micro_batch_share run = micro_batch_run(total, d, data);
-        struct canonical_stack roots;
-        canonical_stack_of_run(run.first, run.count, &roots);
-        most = roots.depth > most ? roots.depth : most;
-    }
-    return most;
-}
-
 /* The collectives that reduce `bytes` of gradients. */
 static weft_status price_reduction(struct step_costing *costing, const struct step_placement *placement, double bytes,
                                    struct step_transfer *transfer)
@@ -289,7 +325,7 @@ static weft_status price_reduction(struct step_costing *costing, const struct st
     if (reduces_in_place(costing))
         return step_prices_add(costing->prices, placement, &request, transfer, costing->error);
     request.collective = runnable ? COLLECTIVE_ALLTOALL : COLLECTIVE_REDUCE_SCATTER;
-    request.bytes = bytes * roots_of_runs(costing);
+    request.bytes = bytes * costing->roots;
     weft_status status = step_prices_add(costing->prices, placement, &request, transfer, costing->error);
     if (status != WEFT_OK || costing->zero)
         return status;
@@ -324,8 +360,9 @@ static weft_status price_reductions(struct step_costing *costing, uint32_t class
         double filled = 0;
         for (uint32_t unit = costs->first_unit[stage + 1]; unit-- > costs->first_unit[stage] && status == WEFT_OK;) {
             struct step_transfer *transfer = &costs->reductions[(size_t) class * costs->units + unit];
-            const bool sparse = unit == 0 && tied_elements(costing, 0) > 0 && table_is_sparse(costing);
-            filled += wire_bytes(costing) * (own_elements(costing, unit) + (sparse ? 0 : tied_elements(costing, unit)));
+            const struct costing_unit *layer = &costing->layers[unit];
+            const bool sparse = unit == 0 && layer->tied > 0 && table_is_sparse(costing);
+            filled += wire_bytes(costing) * (layer->own + (sparse ? 0 : layer->tied));
             if (sparse) {
                 const struct step_request rows = {
                     .collective = COLLECTIVE_ALLGATHER, .bytes = table_row_bytes(costing), .reproducible = true};
@@ -349,15 +386,18 @@ static weft_status price_weights(struct step_costing *costing, uint32_t class)
     weft_status status = WEFT_OK;
     for (uint32_t unit = 0; status == WEFT_OK && unit < costs->units; unit++) {
         const size_t place = (size_t) class * costs->units + unit;
-        const double read = own_elements(costing, unit) + tied_elements(costing, unit),
-                     element = (double)weft_type_size(costing->implementation->type),
+        const struct costing_unit *layer = &costing->layers[unit];
+        const double read = layer->own + layer->tied, element = (double)weft_type_size(costing->implementation->type),
                      activation = model_layer_reads_values(costing->description, unit)
                                       ? element
                                       : (double)weft_type_size(costing->implementation->activations);
         const struct step_request gather = {.collective = COLLECTIVE_ALLGATHER, .bytes = read * activation},
-                                  share = {.collective = COLLECTIVE_ALLGATHER,
-                                           .bytes = updated_elements(costing, unit) * element};
-        if (costing->zero == 3)
+                                  share = {.collective = COLLECTIVE_ALLGATHER, .bytes = layer->updated * element};
+        if (layer->alike < unit) {
+            const size_t alike = (size_t) class * costs->units + layer->alike;
+            costs->gathers[place] = costs->gathers[alike];
+            costs->sharings[place] = costs->sharings[alike];
+        } else if (costing->zero == 3)
             status = step_prices_add(costing->prices, placement, &gather, &costs->gathers[place], costing->error);
         else if (costing->zero > 0)
             status = step_prices_add(costing->prices, placement, &share, &costs->sharings[place], costing->error);
@@ -376,6 +416,9 @@ static weft_status price_data_axis(struct step_costing *costing)
     if (!costs->gathers || !costs->reductions || !costs->sharings)
         return out_of_memory(costing);
     weft_status status = WEFT_OK;
+    costing->roots = costing->implementation->runnable && costing->zero < 2
+                         ? canonical_roots_of_runs(costing->config->micro_batches, costing_extent(costing, MESH_DATA))
+                         : 1;
     for (uint32_t class = 0; status == WEFT_OK && costing_extent(costing, MESH_DATA) > 1 && class < classes; class ++) {
         status = price_reductions(costing, class);
         if (status == WEFT_OK)
@@ -410,7 +453,7 @@ static void cost_messages(struct step_costing *costing)
     struct step_costs *costs = costing->costs;
     const struct step_cluster *cluster = costing->setting->cluster;
     const uint32_t boundary = costs->shape.stages > 1 ? costs->first_unit[1] - 1 : 0;
-    double tied = tied_elements(costing, 0);
+    double tied = costing->layers[0].tied;
     if (table_is_sparse(costing) && tied > 0) { /* rows one way, a slice the other: the longer one counts */
         const double rows = table_row_bytes(costing), slice = slice_of(costing, tied) * 4;
         tied = rows > slice ? rows : slice;
@@ -437,13 +480,13 @@ static weft_status cost_norm(struct step_costing *costing)
     for (uint32_t stage = 0; stage < costs->shape.stages; stage++)
         for (uint32_t unit = costs->first_unit[stage]; unit < costs->first_unit[stage + 1]; unit++) {
             const struct layer_work work =
-                work_norm(costing->implementation, slice_of(costing, updated_elements(costing, unit)));
+                work_norm(costing->implementation, slice_of(costing, costing->layers[unit].updated));
             for (uint32_t device = 0; device < devices; device++)
                 costs->norms[device * pipeline + stage % pipeline] += seconds_of(costing, device, &work);
         }
     if (costs->ranks == 1)
         return WEFT_OK;
-    struct step_placement all = {0};
+    const struct step_placement *all;
     const bool runnable = costing->implementation->runnable;
     /* Sums of squares and losses. A power of two, so that strategies that differ a little share a price. */
     double numbers = 1;
@@ -453,11 +496,10 @@ static weft_status cost_norm(struct step_costing *costing)
         .collective = COLLECTIVE_ALLREDUCE, .bytes = 8 * numbers, .reproducible = runnable};
     /* A few bytes take rounds, whose number is the logarithm of the ranks: fewer ranks are simulated. */
     const uint32_t simulated = !runnable && costs->ranks > NORM_RANKS ? NORM_RANKS : costs->ranks;
-    weft_status status = step_placement_of_all(cluster, simulated, &all, costing->error);
+    weft_status status = step_prices_placement(costing->prices, simulated, &all, costing->error);
     if (status == WEFT_OK)
-        status = step_prices_add(costing->prices, &all, &request, &costs->norm, costing->error);
+        status = step_prices_add(costing->prices, all, &request, &costs->norm, costing->error);
     costs->norm.seconds *= log2(costs->ranks) / log2(simulated);
-    step_placement_close(&all);
     return status;
 }
 
@@ -498,8 +540,9 @@ weft_status step_costs_of(const struct step_setting *setting, struct step_prices
         status = cost_norm(&costing);
     for (enum mesh_axis axis = 0; axis < MESH_AXES; axis++)
         step_placements_free(&costing.placements[axis]);
-    model_work_close(costing.work);
-    model_description_free(costing.description);
+    model_work_close(costing.recorded);
+    model_description_free(costing.divided);
+    free(costing.layers);
     if (status != WEFT_OK)
         step_costs_free(costs);
     return status;

@@ -60,6 +60,9 @@ struct step_setting {
     const struct implementation *implementation; /**< NULL: Weft's own, with products in `precision` */
     enum cluster_precision precision;
     const struct step_cluster *cluster;
+    /** The work of the network as the first rank of the tensor axis has it, recorded with what the configuration says: for
+     * callers that cost many strategies with equal passes. NULL: it is recorded here. */
+    const struct model_work *work;
 };
 
 /** A collective of one group, or a message, alone on the links. Zeroed: nothing to do. */

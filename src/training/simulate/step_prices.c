@@ -36,41 +36,59 @@ static struct schedule_shape world_shape(const struct step_cluster *cluster, uin
         .ranks = ranks, .nodes = cluster->hosts, .above = {cluster->above[0], cluster->above[1]}};
 }
 
-static uint64_t hash_placement(const struct schedule_shape *shape)
-{
-    uint64_t hash = hash_number(shape->ranks, 0);
-    for (uint32_t rank = 0; rank < shape->ranks; rank++)
-        for (uint32_t level = 0; level < shape_levels(shape); level++)
-            hash = hash_number(shape_unit(shape, level, rank), hash);
-    return hash;
-}
+/* Numbers the units in which a group has members, those of each level from 0 in the order of the members. */
+struct unit_numbering {
+    uint32_t ranks, levels;
+    uint32_t *units;   /* of each rank: of each level */
+    uint32_t *numbers; /* of each level's units: the last number */
+    uint32_t *groups;  /* and the group that it was of; 0: none */
+    uint32_t *listed;  /* of a group's members: the numbers of each level */
+    uint32_t group;    /* counts them, from 1 */
+};
 
-static weft_status open_placement(const struct schedule_shape *world, const uint32_t *members, uint32_t count,
-                                  struct step_placement *placement, struct error *error)
-{
-    weft_status status = simulate_group_open(world, members, count, &placement->shape, error);
-    if (status == WEFT_OK)
-        placement->hash = hash_placement(&placement->shape);
-    return status;
-}
-
-void step_placement_close(struct step_placement *placement)
-{
-    simulate_group_close(&placement->shape);
-}
-
-weft_status step_placement_of_all(const struct step_cluster *cluster, uint32_t ranks, struct step_placement *placement,
+static weft_status numbering_open(const struct schedule_shape *world, struct unit_numbering *numbering,
                                   struct error *error)
 {
-    const struct schedule_shape world = world_shape(cluster, ranks);
-    uint32_t *members = malloc(ranks * sizeof *members);
-    if (!members)
-        return error_memory(error, ranks * sizeof *members, "the places of ranks");
-    for (uint32_t rank = 0; rank < ranks; rank++)
-        members[rank] = rank;
-    weft_status status = open_placement(&world, members, ranks, placement, error);
-    free(members);
-    return status;
+    const uint32_t levels = shape_levels(world);
+    const size_t count = (size_t)levels * world->ranks;
+    *numbering = (struct unit_numbering){.ranks = world->ranks, .levels = levels};
+    numbering->units = calloc(4 * count + 1, sizeof *numbering->units);
+    if (!numbering->units)
+        return error_memory(error, 4 * count * sizeof *numbering->units, "the places of ranks");
+    numbering->numbers = numbering->units + count;
+    numbering->groups = numbering->numbers + count;
+    numbering->listed = numbering->groups + count;
+    for (uint32_t rank = 0; rank < world->ranks; rank++)
+        for (uint32_t level = 0; level < levels; level++)
+            numbering->units[rank * levels + level] = shape_unit(world, level, rank);
+    return WEFT_OK;
+}
+
+static void numbering_close(struct unit_numbering *numbering)
+{
+    free(numbering->units);
+}
+
+/* A hash of the placement of a group, which does not depend on which units it is on. */
+static uint64_t numbering_hash(struct unit_numbering *numbering, const uint32_t *members, uint32_t count)
+{
+    const uint32_t levels = numbering->levels;
+    uint32_t used[1 + SHAPE_LEVELS] = {0}, *listed = numbering->listed;
+    numbering->group++;
+    for (uint32_t member = 0; member < count; member++)
+        for (uint32_t level = 0; level < levels; level++) {
+            const size_t unit = (size_t)level * numbering->ranks + numbering->units[members[member] * levels + level];
+            if (numbering->groups[unit] != numbering->group)
+                numbering->numbers[unit] = used[level]++;
+            numbering->groups[unit] = numbering->group;
+            *listed++ = numbering->numbers[unit];
+        }
+    return hash_bytes(numbering->listed, (size_t)count * levels * sizeof *listed, hash_number(count, 0));
+}
+
+static void group_placement_close(struct step_placement *placement)
+{
+    simulate_group_close(&placement->shape);
 }
 
 /* The number of a point's group: its coordinates on the other axes. */
@@ -84,24 +102,22 @@ static uint32_t group_number(const struct step_costs *costs, const uint32_t *poi
 }
 
 /* The class of a group: an earlier one of the same placement, or a new one. */
-static weft_status placements_find_class(const struct schedule_shape *world, const uint32_t *members, uint32_t count,
-                                         struct step_placements *placements, uint32_t *class, struct error *error)
+static weft_status placements_find_class(const struct schedule_shape *world, struct unit_numbering *numbering,
+                                         const uint32_t *members, uint32_t count, struct step_placements *placements,
+                                         uint32_t *class, struct error *error)
 {
-    struct step_placement placement = {0};
-    weft_status status = open_placement(world, members, count, &placement, error);
-    if (status != WEFT_OK)
-        return status;
+    struct step_placement placement = {.hash = numbering_hash(numbering, members, count)};
     for (*class = 0; *class < placements->count; ++*class)
-        if (placements->classes[*class].hash == placement.hash) {
-            step_placement_close(&placement);
+        if (placements->classes[*class].hash == placement.hash)
             return WEFT_OK;
-        }
     size_t room = placements->count;
-    status = ARRAY_RESERVE(placements->classes, room, placements->count + 1, "the placements of groups", error);
+    weft_status status = simulate_group_open(world, members, count, &placement.shape, error);
+    if (status == WEFT_OK)
+        status = ARRAY_RESERVE(placements->classes, room, placements->count + 1, "the placements of groups", error);
     if (status == WEFT_OK)
         placements->classes[placements->count++] = placement;
     else
-        step_placement_close(&placement);
+        group_placement_close(&placement);
     return status;
 }
 
@@ -115,8 +131,9 @@ weft_status step_placements_open(struct step_costs *costs, enum mesh_axis axis, 
     costs->groups[axis] = calloc(ranks, sizeof(uint32_t));
     costs->group_class[axis] = calloc(groups, sizeof(uint32_t));
     uint32_t *members = calloc(ranks, sizeof *members);
-    weft_status status = WEFT_OK;
-    if (!costs->groups[axis] || !costs->group_class[axis] || !members)
+    struct unit_numbering numbering;
+    weft_status status = numbering_open(&world, &numbering, error);
+    if (status == WEFT_OK && (!costs->groups[axis] || !costs->group_class[axis] || !members))
         status = error_memory(error, ranks * sizeof *members, "the groups of a mesh");
     for (uint32_t rank = 0; status == WEFT_OK && rank < ranks; rank++) {
         const uint32_t *point = costs->points + (size_t)rank * MESH_AXES, group = group_number(costs, point, axis);
@@ -124,9 +141,10 @@ weft_status step_placements_open(struct step_costs *costs, enum mesh_axis axis, 
         members[(size_t)group * extent + point[axis]] = rank;
     }
     for (uint32_t group = 0; status == WEFT_OK && group < groups; group++)
-        status = placements_find_class(&world, members + (size_t)group * extent, extent, placements,
+        status = placements_find_class(&world, &numbering, members + (size_t)group * extent, extent, placements,
                                        &costs->group_class[axis][group], error);
     costs->class_count[axis] = placements->count;
+    numbering_close(&numbering);
     free(members);
     return status;
 }
@@ -134,7 +152,7 @@ weft_status step_placements_open(struct step_costs *costs, enum mesh_axis axis, 
 void step_placements_free(struct step_placements *placements)
 {
     for (uint32_t class = 0; class < placements->count; class ++)
-        step_placement_close(&placements->classes[class]);
+        group_placement_close(&placements->classes[class]);
     free(placements->classes);
     *placements = (struct step_placements){0};
 }
@@ -150,6 +168,7 @@ struct step_prices {
     const struct step_cluster *cluster;
     struct priced_collective *table; /* open addressing */
     size_t count, room;              /* a power of two */
+    struct step_placement all;       /* of the first ranks of the cluster */
 };
 
 weft_status step_prices_open(const struct step_cluster *cluster, struct step_prices **prices, struct error *error)
@@ -170,8 +189,36 @@ void step_prices_close(struct step_prices *prices)
 {
     if (!prices)
         return;
+    group_placement_close(&prices->all);
     free(prices->table);
     free(prices);
+}
+
+weft_status step_prices_placement(struct step_prices *prices, uint32_t ranks, const struct step_placement **placement,
+                                  struct error *error)
+{
+    const struct schedule_shape world = world_shape(prices->cluster, ranks);
+    struct unit_numbering numbering = {0};
+    *placement = &prices->all;
+    if (prices->all.shape.ranks == ranks)
+        return WEFT_OK;
+    group_placement_close(&prices->all);
+    prices->all = (struct step_placement){0};
+    uint32_t *members = malloc(ranks * sizeof *members);
+    if (!members)
+        return error_memory(error, ranks * sizeof *members, "the places of ranks");
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        members[rank] = rank;
+    weft_status status = numbering_open(&world, &numbering, error);
+    if (status == WEFT_OK)
+        status = simulate_group_open(&world, members, ranks, &prices->all.shape, error);
+    if (status == WEFT_OK)
+        prices->all.hash = numbering_hash(&numbering, members, ranks);
+    else
+        prices->all = (struct step_placement){0};
+    numbering_close(&numbering);
+    free(members);
+    return status;
 }
 
 static struct priced_collective *find_price(struct priced_collective *table, size_t room, uint64_t key)

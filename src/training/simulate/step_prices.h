@@ -29,10 +29,9 @@ weft_status step_placements_open(struct step_costs *costs, enum mesh_axis axis, 
                                  struct error *error);
 void step_placements_free(struct step_placements *placements);
 
-/** That of the first `ranks` ranks of the cluster. step_placement_close() frees it. Errors: MEMORY. */
-weft_status step_placement_of_all(const struct step_cluster *cluster, uint32_t ranks, struct step_placement *placement,
+/** That of the first `ranks` ranks of the cluster, until the next call. Errors: MEMORY. */
+weft_status step_prices_placement(struct step_prices *prices, uint32_t ranks, const struct step_placement **placement,
                                   struct error *error);
-void step_placement_close(struct step_placement *placement);
 
 /** What is asked for a group. */
 struct step_request {

@@ -58,10 +58,10 @@ struct simulated_cluster tuner_cluster_of(const struct cluster_file *file)
 weft_status tuner_choose(const weft_comm *comm, const struct schedule_shape *shape, const struct algorithm **algorithm,
                          struct algorithm_prices *prices, struct error *error)
 {
-    struct algorithm_prices own;
+    const struct simulated_cluster *cluster = &comm->context->tuner.cluster;
     if (!prices)
-        prices = &own;
-    weft_status status = simulate_prices(&comm->context->tuner.cluster, shape, SIMULATED_RANKS, prices, error);
+        return simulate_choice(cluster, shape, SIMULATED_RANKS, algorithm, NULL, error);
+    weft_status status = simulate_prices(cluster, shape, SIMULATED_RANKS, prices, error);
     if (status == WEFT_OK)
         *algorithm = prices->prices[prices->chosen].algorithm;
     return status;

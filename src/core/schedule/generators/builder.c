@@ -66,31 +66,40 @@ weft_status builder_open(struct builder *builder, const struct schedule_shape *s
     return WEFT_OK;
 }
 
-struct dependency builder_add(struct builder *builder, uint32_t lane, struct step step)
+struct step *builder_append(struct builder *builder, uint32_t lane, struct dependency after)
 {
     uint32_t count = builder->lanes[lane].count;
+    struct step *step = &builder->excess;
     if (builder->exhausted || count + 1 >= BUILDER_ALL ||
-        ARRAY_RESERVE(builder->lanes[lane].steps, builder->lanes[lane].room, count + 1, "a schedule", NULL) !=
-            WEFT_OK) {
+        ARRAY_RESERVE(builder->lanes[lane].steps, builder->lanes[lane].room, count + 1, "a schedule", NULL) != WEFT_OK)
         builder->exhausted = true;
-        return (struct dependency){0};
-    }
-    builder->lanes[lane].steps[count] = step;
-    builder->lanes[lane].count = count + 1;
+    else
+        step = &builder->lanes[lane].steps[builder->lanes[lane].count++];
+    bool in_order =
+        after.lane == lane && !after.lag && after.steps != BUILDER_ALL; /* steps of one lane are ordered anyway */
+    bool never = after.lag && !builder->schedule->segment_bytes;        /* there is no iteration before the first */
+    bool waits = after.steps && !in_order && !never;
+    *step = (struct step){
+        .wait_lane = waits ? after.lane : 0, .wait_lag = waits ? after.lag : 0, .wait_steps = waits ? after.steps : 0};
+    return step;
+}
+
+struct dependency builder_add(struct builder *builder, uint32_t lane, struct step step)
+{
+    *builder_append(builder, lane, (struct dependency){0}) = step;
     return builder_now(builder, lane);
 }
 
 struct dependency builder_add_after(struct builder *builder, uint32_t lane, struct dependency after, struct step step)
 {
-    bool in_order =
-        after.lane == lane && !after.lag && after.steps != BUILDER_ALL; /* steps of one lane are ordered anyway */
-    bool never = after.lag && !builder->schedule->segment_bytes;        /* there is no iteration before the first */
-    if (after.steps && !in_order && !never) {
-        step.wait_lane = after.lane;
-        step.wait_lag = after.lag;
-        step.wait_steps = after.steps;
+    struct step *added = builder_append(builder, lane, after);
+    if (added->wait_steps) {
+        step.wait_lane = added->wait_lane;
+        step.wait_lag = added->wait_lag;
+        step.wait_steps = added->wait_steps;
     }
-    return builder_add(builder, lane, step);
+    *added = step;
+    return builder_now(builder, lane);
 }
 
 static void generators_builder_hold(struct builder *builder, uint32_t lane, struct dependency after,

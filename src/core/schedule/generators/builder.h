@@ -26,6 +26,7 @@ struct builder {
         size_t room;
     } lanes[SCHEDULE_LANES];
     uint64_t text_hash; /**< of the text that the schedule is read from; 0: written by a generator */
+    struct step excess; /**< overwritten by the steps that are too many */
     bool exhausted;     /**< memory ran out, or the schedule exceeds the range of a step's fields */
 };
 
@@ -42,6 +43,11 @@ struct dependency {
  */
 weft_status builder_open(struct builder *builder, const struct schedule_shape *shape, uint32_t rank,
                          const char *algorithm, struct error *error);
+
+/**
+ * Append an empty step to a lane, to begin only after `after`; returns it, to be filled in before the next is appended.
+ */
+struct step *builder_append(struct builder *builder, uint32_t lane, struct dependency after);
 
 /** Append a step to a lane; returns the dependency on its completion. */
 struct dependency builder_add(struct builder *builder, uint32_t lane, struct step step);

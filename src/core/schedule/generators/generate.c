@@ -413,12 +413,12 @@ static void write_alone(struct builder *builder)
         stage_alone(&stage, 1);
 }
 
-weft_status schedule_generate(const struct algorithm *algorithm, const struct schedule_shape *shape, uint32_t rank,
-                              struct schedule **schedule, struct error *error)
+weft_status generator_open(struct schedule_generator *generator, const struct algorithm *algorithm,
+                           const struct schedule_shape *shape, struct error *error)
 {
-    if (!shape->ranks || rank >= shape->ranks || shape->root >= shape->ranks || shape->peer >= shape->ranks)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "no schedule for rank %u, root %u, peer %u of %u ranks", rank,
-                         shape->root, shape->peer, shape->ranks);
+    if (shape->root >= shape->ranks || shape->peer >= shape->ranks)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "no schedule for root %u, peer %u of %u ranks", shape->root,
+                         shape->peer, shape->ranks);
     if (shape->collective == COLLECTIVE_SENDRECEIVE && shape->root == shape->peer)
         return error_set(error, WEFT_ERROR_ARGUMENT, "rank %u cannot send a message to itself; copy the memory instead",
                          shape->root);
@@ -426,14 +426,32 @@ weft_status schedule_generate(const struct algorithm *algorithm, const struct sc
     if (reason)
         return error_set(error, WEFT_ERROR_ARGUMENT, "%s cannot do this %s: %s", algorithm->name,
                          collective_name(shape->collective), reason);
+    *generator = (struct schedule_generator){algorithm, shape, algorithm->canonical(shape)};
+    return WEFT_OK;
+}
+
+weft_status generator_write(const struct schedule_generator *generator, uint32_t rank, struct schedule **schedule,
+                            struct error *error)
+{
+    const struct schedule_shape *shape = generator->shape;
+    if (rank >= shape->ranks)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "no schedule for rank %u of %u ranks", rank, shape->ranks);
     struct builder builder;
-    weft_status status = builder_open(&builder, shape, rank, algorithm->name, error);
+    weft_status status = builder_open(&builder, shape, rank, generator->algorithm->name, error);
     if (status != WEFT_OK)
         return status;
-    builder.schedule->canonical = algorithm->canonical(shape);
+    builder.schedule->canonical = generator->canonical;
     if (shape->ranks == 1)
         write_alone(&builder);
     else
-        algorithm->write(&builder);
+        generator->algorithm->write(&builder);
     return builder_close(&builder, schedule, error);
+}
+
+weft_status schedule_generate(const struct algorithm *algorithm, const struct schedule_shape *shape, uint32_t rank,
+                              struct schedule **schedule, struct error *error)
+{
+    struct schedule_generator generator;
+    weft_status status = generator_open(&generator, algorithm, shape, error);
+    return status == WEFT_OK ? generator_write(&generator, rank, schedule, error) : status;
 }

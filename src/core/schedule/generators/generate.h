@@ -55,4 +55,15 @@ const char *algorithm_only_on_request(const struct algorithm *algorithm, const s
 weft_status schedule_generate(const struct algorithm *algorithm, const struct schedule_shape *shape, uint32_t rank,
                               struct schedule **schedule, struct error *error);
 
+/** The same for many ranks of a shape: what holds for all of them is checked once, by generator_open(). */
+struct schedule_generator {
+    const struct algorithm *algorithm;
+    const struct schedule_shape *shape;
+    bool canonical;
+};
+weft_status generator_open(struct schedule_generator *generator, const struct algorithm *algorithm,
+                           const struct schedule_shape *shape, struct error *error);
+weft_status generator_write(const struct schedule_generator *generator, uint32_t rank, struct schedule **schedule,
+                            struct error *error);
+
 #endif

@@ -25,7 +25,8 @@ uint32_t stage_chunk(const struct pieces *pieces, uint32_t piece)
 
 uint32_t stage_part(const struct stage *stage, const struct pieces *pieces, uint32_t piece)
 {
-    return (pieces->part + piece) % stage->builder->schedule->parts;
+    uint32_t parts = stage->builder->schedule->parts;
+    return parts == 1 ? 0 : (pieces->part + piece) % parts;
 }
 
 uint32_t tree_split(uint32_t n)
@@ -36,46 +37,49 @@ uint32_t tree_split(uint32_t n)
     return split;
 }
 
-/* A message of `chunks` pieces from `piece` on, whose size is that of `pieces`. */
-static struct step message(const struct stage *stage, enum step_kind kind, uint32_t peer, const struct pieces *pieces,
-                           uint32_t piece, uint32_t chunks)
+/* A message of `chunks` pieces from `piece` on, whose size is that of `pieces`. Written in place: schedules have
+ * many. */
+static struct step *message(const struct stage *stage, uint32_t lane, struct dependency after, enum step_kind kind,
+                            uint32_t peer, const struct pieces *pieces, uint32_t piece, uint32_t chunks)
 {
-    return (struct step){.kind = (uint8_t)kind,
-                         .chunks = (uint16_t)chunks,
-                         .value = stage_part(stage, pieces, piece),
-                         .channel = stage->channel,
-                         .peer = stage->members ? stage->members[peer] : peer};
+    struct step *step = builder_append(stage->builder, lane, after);
+    step->kind = (uint8_t)kind;
+    step->chunks = (uint16_t)chunks;
+    step->value = stage_part(stage, pieces, piece);
+    step->channel = stage->channel;
+    step->peer = stage->members ? stage->members[peer] : peer;
+    return step;
 }
 
 struct dependency stage_send(const struct stage *stage, struct dependency after, uint32_t peer,
                              const struct pieces *from, uint32_t piece, uint32_t chunks)
 {
-    struct step step = message(stage, STEP_SEND, peer, from, piece, chunks);
-    step.source = from->buffer;
-    step.source_chunk = stage_chunk(from, piece);
-    return builder_add_after(stage->builder, stage->send_lane, after, step);
+    struct step *step = message(stage, stage->send_lane, after, STEP_SEND, peer, from, piece, chunks);
+    step->source = from->buffer;
+    step->source_chunk = stage_chunk(from, piece);
+    return builder_now(stage->builder, stage->send_lane);
 }
 
 struct dependency stage_receive(const struct stage *stage, struct dependency after, uint32_t peer,
                                 const struct pieces *into, uint32_t piece, uint32_t chunks)
 {
-    struct step step = message(stage, STEP_RECEIVE, peer, into, piece, chunks);
-    step.target = into->buffer;
-    step.target_chunk = stage_chunk(into, piece);
-    return builder_add_after(stage->builder, stage->receive_lane, after, step);
+    struct step *step = message(stage, stage->receive_lane, after, STEP_RECEIVE, peer, into, piece, chunks);
+    step->target = into->buffer;
+    step->target_chunk = stage_chunk(into, piece);
+    return builder_now(stage->builder, stage->receive_lane);
 }
 
 struct dependency stage_receive_reduce(const struct stage *stage, struct dependency after, uint32_t peer,
                                        const struct pieces *from, const struct pieces *into, uint32_t piece,
                                        uint32_t chunks, unsigned flags)
 {
-    struct step step = message(stage, STEP_RECEIVE_REDUCE, peer, into, piece, chunks);
-    step.flags = (uint8_t)flags;
-    step.source = from->buffer;
-    step.source_chunk = stage_chunk(from, piece);
-    step.target = into->buffer;
-    step.target_chunk = stage_chunk(into, piece);
-    return builder_add_after(stage->builder, stage->receive_lane, after, step);
+    struct step *step = message(stage, stage->receive_lane, after, STEP_RECEIVE_REDUCE, peer, into, piece, chunks);
+    step->flags = (uint8_t)flags;
+    step->source = from->buffer;
+    step->source_chunk = stage_chunk(from, piece);
+    step->target = into->buffer;
+    step->target_chunk = stage_chunk(into, piece);
+    return builder_now(stage->builder, stage->receive_lane);
 }
 
 struct dependency stage_copy(const struct stage *stage, uint32_t lane, struct dependency after,

@@ -182,7 +182,8 @@ double network_next_flow(const struct simulated_network *network)
 
 double network_next(const struct simulated_network *network)
 {
-    return fmin(network_next_flow(network), network->bucket_end);
+    double flow = network_next_flow(network);
+    return flow < network->bucket_end ? flow : network->bucket_end;
 }
 
 uint32_t network_end(struct simulated_network *network, double *latency)
@@ -298,12 +299,14 @@ static void network_fix(struct simulated_network *network, double now, uint32_t 
     flow->fixed = true;
     for (uint32_t link = 0; link < flow->links; link++) {
         struct network_resource *resource = &network->resources[flow->on[link].resource];
-        resource->left = fmax(resource->left - rate * flow->on[link].weight, 0);
+        double left = resource->left - rate * flow->on[link].weight;
+        resource->left = left > 0 ? left : 0;
         resource->weight -= flow->on[link].weight;
     }
     if (flow->bytes == INFINITY || (flow->heap_at != NONE && fabs(flow->rate - rate) <= 1e-12 * rate))
         return;
-    flow->bytes = fmax(flow->bytes - (now - flow->since) * flow->rate, 0);
+    double left = flow->bytes - (now - flow->since) * flow->rate;
+    flow->bytes = left > 0 ? left : 0;
     flow->since = now;
     flow->rate = rate;
     flow->end = now + flow->bytes / rate;
@@ -325,7 +328,8 @@ void network_settle(struct simulated_network *network, double now)
                 network->found_resources[i] = network->found_resources[--resources];
                 continue;
             }
-            share = fmin(share, resource->left / resource->weight);
+            double each = resource->left / resource->weight;
+            share = each < share ? each : share;
             i++;
         }
         /* The background takes no more than it needs. */

@@ -8,7 +8,9 @@
  * added. Where all nodes are alike, or nearly, none of this is needed: one
  * node is simulated for all.
  */
-#include "core/schedule/simulate/simulate_price.h"
+#include "core/schedule/simulate/internal/scale.h"
+
+#include "core/schedule/simulate/internal/simulation.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -150,77 +152,87 @@ static double extrapolate(const double seconds[SIZES], double doublings)
     return price;
 }
 
-/* Simulate the shape reduced by `thinning`; *simulated is its count of `varied`. HUGE_VAL: no such shape. */
-static weft_status simulate_thinned(const struct algorithm *algorithm, const struct schedule_shape *shape,
-                                    const struct simulated_cluster *cluster, struct thinning thinning, uint32_t varied,
-                                    struct simulated_report *report, double *simulated, struct error *error)
+static weft_status scale_count_rank(const struct schedule_generator *generator, uint32_t rank,
+                                    struct scale_traffic *traffic, struct error *error)
 {
-    struct thinned thinned;
-    if (!thin(shape, cluster, thinning, &thinned))
-        return error_memory(error, (size_t)7 * shape->ranks * sizeof(uint32_t), "a smaller shape");
-    *report = (struct simulated_report){.seconds = HUGE_VAL};
-    *simulated = varied == RANKS ? thinned.shape.ranks : shape_units(&thinned.shape, 0);
-    weft_status status = WEFT_OK;
-    if (!algorithm_refuses(algorithm, &thinned.shape))
-        status = schedule_simulate_shape(algorithm, &thinned.shape, &thinned.cluster, NULL, report, error);
-    free(thinned.memory);
-    return status;
-}
-
-/* What ranks of the first node exchange with others. */
-struct scale_traffic {
-    double messages;                            /* of the rank with the most, sent and received */
-    double rank_bytes, bytes[SHAPE_LEVELS + 1]; /* of the rank that sends most; out of its node, leaf and pod */
-};
-
-static weft_status scale_count_traffic(const struct algorithm *algorithm, const struct schedule_shape *shape,
-                                       uint32_t rank, struct scale_traffic *traffic, struct error *error)
-{
+    const struct schedule_shape *shape = generator->shape;
     struct schedule *schedule;
-    weft_status status = schedule_generate(algorithm, shape, rank, &schedule, error);
+    weft_status status = generator_write(generator, rank, &schedule, error);
     if (status != WEFT_OK)
         return status;
-    double messages = 0, sent = 0, chunk = (double)shape->block_bytes / schedule->parts;
+    double messages = 0, sent = 0, moved = 0, chunk = (double)shape->block_bytes / schedule->parts;
     for (uint32_t i = 0; i < schedule->step_count; i++) {
         const struct step *step = &schedule->steps[i];
         if (step->kind > STEP_RECEIVE_REDUCE)
             continue;
         double bytes = step->kind == STEP_SEND ? step->chunks * chunk : 0;
+        uint32_t from = shape_node(shape, rank), to = shape_node(shape, step->peer);
         sent += bytes;
-        messages += shape_node(shape, step->peer) != shape_node(shape, rank);
-        for (uint32_t level = 0; level < shape_levels(shape); level++)
-            if (shape_unit(shape, level, step->peer) != shape_unit(shape, level, rank))
-                traffic->bytes[level] += bytes;
+        if (from == to)
+            continue;
+        messages++;
+        if (step->kind != STEP_SEND)
+            continue;
+        moved += (double)simulation_step_bytes(schedule, step, shape->block_bytes, 0);
+        for (uint32_t level = 0; from != to && level <= SHAPE_LEVELS; level++) {
+            traffic->bytes[level] += bytes;
+            if (level == SHAPE_LEVELS || !shape->above[level])
+                break;
+            from = shape->above[level][from];
+            to = shape->above[level][to];
+        }
     }
-    messages *= (double)schedule_iterations(schedule, shape->block_bytes);
-    traffic->messages = fmax(traffic->messages, messages);
+    double iterations = (double)schedule_iterations(schedule, shape->block_bytes);
+    double whole = fmin(fmax(iterations - 1, 1), ITERATIONS_MOST); /* the last may have fewer bytes */
+    traffic->messages = fmax(traffic->messages, messages * iterations);
     traffic->rank_bytes = fmax(traffic->rank_bytes, sent);
+    traffic->simulated_messages = fmax(traffic->simulated_messages, messages * fmin(iterations, ITERATIONS_MOST));
+    traffic->simulated_bytes += moved * whole;
     schedule_free(schedule);
     return WEFT_OK;
 }
 
-/*
- * The bytes that leave a rank and the first node, and a lower bound for the time of the full shape: that for
- * which messages occupy a rank of the first node, and the node's bytes its links. A few nodes that spend their time on
- * sums do not show how both grow.
- */
-static weft_status scale_bound(const struct algorithm *algorithm, const struct schedule_shape *shape,
-                               const struct simulated_cluster *cluster, struct simulated_report *report,
-                               struct error *error)
+/* Of all ranks in the first unit of a level. */
+static weft_status scale_count_unit(const struct algorithm *algorithm, const struct schedule_shape *shape,
+                                    uint32_t level, struct scale_traffic *traffic, struct error *error)
 {
-    struct scale_traffic traffic = {0};
-    for (uint32_t rank = 0; shape->nodes && rank < shape->ranks && shape->nodes[rank] == shape->nodes[0]; rank++) {
-        weft_status status = scale_count_traffic(algorithm, shape, rank, &traffic, error);
-        if (status != WEFT_OK)
-            return status;
-    }
-    report->leaving[0] = fmax(report->leaving[0], traffic.rank_bytes);
-    report->leaving[1] = traffic.bytes[0];
-    report->seconds = fmax(report->seconds, traffic.messages * cluster->far.overhead);
-    report->seconds = fmax(report->seconds, traffic.bytes[0] / cluster->far.bandwidth);
-    report->load_count = 0;
-    report->how = SIMULATED_ESTIMATE;
-    return WEFT_OK;
+    struct schedule_generator generator;
+    weft_status status = generator_open(&generator, algorithm, shape, error);
+    *traffic = (struct scale_traffic){0};
+    for (uint32_t rank = 0; status == WEFT_OK && shape->nodes && rank < shape->ranks; rank++)
+        if (shape_unit(shape, level, rank) == shape_unit(shape, level, 0))
+            status = scale_count_rank(&generator, rank, traffic, error);
+    return status;
+}
+
+weft_status scale_count(const struct algorithm *algorithm, const struct schedule_shape *shape,
+                        struct scale_traffic *traffic, struct error *error)
+{
+    return scale_count_unit(algorithm, shape, 0, traffic, error);
+}
+
+double scale_bound(const struct scale_traffic *traffic, const struct simulated_cluster *cluster)
+{
+    return fmax(traffic->messages * cluster->far.overhead, traffic->bytes[0] / cluster->far.bandwidth);
+}
+
+/* Rounding errors of a simulation are smaller. */
+#define ROUNDING (1 - 1e-6)
+
+/*
+ * The same for the iterations that are simulated, so that no simulation can end earlier; nor does scale_bound() say
+ * less, which is what counts where smaller shapes are simulated.
+ */
+static double scale_least(const struct scale_traffic *traffic, const struct simulated_cluster *cluster)
+{
+    double overhead = cluster->far.overhead;
+    for (uint32_t level = 0; level < SHAPE_LEVELS; level++)
+        if (cluster->above[level].bandwidth > 0)
+            overhead = fmin(overhead, cluster->above[level].overhead);
+    double seconds = traffic->simulated_messages * overhead;
+    if (cluster->burst_bytes <= 0)
+        seconds = fmax(seconds, fmin(traffic->simulated_bytes, traffic->bytes[0]) / cluster->far.bandwidth);
+    return cluster->disturbance ? 0 : seconds * ROUNDING;
 }
 
 /* Whether the uplinks of every leaf and pod carry all that the units below them can send: none is ever waited for. */
@@ -242,8 +254,8 @@ static bool uplinks_are_ample(const struct schedule_shape *shape, const struct s
  * the farthest.
  */
 static weft_status simulate_flat(const struct algorithm *algorithm, const struct schedule_shape *shape,
-                                 const struct simulated_cluster *cluster, struct simulated_report *report, bool *folded,
-                                 struct error *error)
+                                 const struct simulated_cluster *cluster, double limit, struct simulated_report *report,
+                                 bool *folded, struct error *error)
 {
     struct schedule_shape flat = *shape;
     struct simulated_cluster farthest = *cluster;
@@ -255,68 +267,132 @@ static weft_status simulate_flat(const struct algorithm *algorithm, const struct
         farthest.far.latency = fmax(farthest.far.latency, cluster->above[level].latency);
         farthest.far.overhead = fmax(farthest.far.overhead, cluster->above[level].overhead);
     }
-    return schedule_simulate_folded(algorithm, &flat, &farthest, NULL, report, folded, error);
+    return simulation_run_folded(algorithm, &flat, &farthest, limit, report, folded, error);
 }
 
-static weft_status estimate(const struct algorithm *algorithm, const struct schedule_shape *shape,
-                            const struct simulated_cluster *cluster, uint32_t most_ranks,
-                            struct simulated_report *report, struct error *error)
+/* Three sizes of a shape, each with twice as many of `varied` as the one before. */
+struct scale_sizes {
+    struct thinning thinning[SIZES];
+    struct thinned shapes[SIZES];
+    uint32_t varied;
+    bool exist; /* the algorithm supports all of them */
+};
+
+static void sizes_close(struct scale_sizes *sizes)
 {
-    if (shape->ranks <= most_ranks)
-        return schedule_simulate_shape(algorithm, shape, cluster, NULL, report, error);
+    for (uint32_t i = 0; i < SIZES; i++)
+        free(sizes->shapes[i].memory);
+}
+
+static weft_status sizes_open(struct scale_sizes *sizes, const struct algorithm *algorithm,
+                              const struct schedule_shape *shape, const struct simulated_cluster *cluster,
+                              uint32_t most_ranks, struct error *error)
+{
+    *sizes = (struct scale_sizes){.exist = true};
+    const struct thinning largest_size = choose_thinning(shape, most_ranks, &sizes->varied);
+    for (uint32_t i = 0; i < SIZES; i++) {
+        struct thinning *thinning = &sizes->thinning[i];
+        *thinning = largest_size;
+        thinning->keep[sizes->varied] >>= SIZES - 1 - i;
+        thinning->keep[sizes->varied] += !thinning->keep[sizes->varied];
+        if (!thin(shape, cluster, *thinning, &sizes->shapes[i])) {
+            sizes_close(sizes);
+            return error_memory(error, (size_t)7 * shape->ranks * sizeof(uint32_t), "a smaller shape");
+        }
+        sizes->exist = sizes->exist && !algorithm_refuses(algorithm, &sizes->shapes[i].shape);
+    }
+    return WEFT_OK;
+}
+
+/* Nodes with fewer ranks do different work: the difference at the smallest size. */
+static weft_status sizes_add_work(const struct scale_sizes *sizes, const struct algorithm *algorithm,
+                                  const struct schedule_shape *shape, const struct simulated_cluster *cluster,
+                                  double smallest, double *seconds, struct error *error)
+{
+    struct thinning thinning = sizes->thinning[0];
+    struct thinned whole_nodes;
+    if (sizes->varied == RANKS || thinning.keep[RANKS] == thinning.all[RANKS])
+        return WEFT_OK;
+    thinning.keep[RANKS] = thinning.all[RANKS];
+    if (!thin(shape, cluster, thinning, &whole_nodes))
+        return error_memory(error, (size_t)7 * shape->ranks * sizeof(uint32_t), "a smaller shape");
+    struct simulated_report report = {0};
+    weft_status status = WEFT_OK;
+    if (!algorithm_refuses(algorithm, &whole_nodes.shape)) {
+        status = simulation_run_shape(algorithm, &whole_nodes.shape, &whole_nodes.cluster, HUGE_VAL, &report, error);
+        *seconds += fmax(report.seconds - smallest, 0);
+    }
+    free(whole_nodes.memory);
+    return status;
+}
+
+/* Above the limit only the largest size ends early: the shape takes at least as long. */
+static weft_status simulate_sizes(const struct scale_sizes *sizes, const struct algorithm *algorithm,
+                                  const struct schedule_shape *shape, const struct simulated_cluster *cluster,
+                                  double limit, struct simulated_report *report, struct error *error)
+{
+    double prices[SIZES];
+    const struct schedule_shape *last = &sizes->shapes[SIZES - 1].shape;
+    for (uint32_t i = 0; i < SIZES; i++) {
+        const struct thinned *thinned = &sizes->shapes[i];
+        weft_status status = simulation_run_shape(algorithm, &thinned->shape, &thinned->cluster,
+                                                  i == SIZES - 1 ? limit : HUGE_VAL, report, error);
+        prices[i] = report->seconds;
+        if (status != WEFT_OK || prices[i] == HUGE_VAL)
+            return status;
+    }
+    double times = sizes->varied == RANKS ? (double)shape->ranks / last->ranks
+                                          : (double)shape_units(shape, 0) / shape_units(last, 0);
+    report->seconds = extrapolate(prices, log2(times));
+    return sizes_add_work(sizes, algorithm, shape, cluster, prices[0], &report->seconds, error);
+}
+
+weft_status simulate_estimate(const struct algorithm *algorithm, const struct schedule_shape *shape,
+                              const struct simulated_cluster *cluster, uint32_t most_ranks,
+                              const struct scale_traffic *traffic, double limit, struct simulated_report *report,
+                              struct error *error)
+{
+    struct scale_sizes sizes;
     bool folded;
-    weft_status status = schedule_simulate_folded(algorithm, shape, cluster, NULL, report, &folded, error);
+    report->seconds = HUGE_VAL;
+    if (scale_least(traffic, cluster) > limit)
+        return WEFT_OK;
+    if (shape->ranks <= most_ranks)
+        return simulation_run_shape(algorithm, shape, cluster, limit, report, error);
+    weft_status status = simulation_run_folded(algorithm, shape, cluster, limit, report, &folded, error);
     if (status != WEFT_OK || folded)
         return status;
-    status = simulate_flat(algorithm, shape, cluster, report, &folded, error);
+    status = sizes_open(&sizes, algorithm, shape, cluster, most_ranks, error);
     if (status != WEFT_OK)
         return status;
-    if (folded)
-        return scale_bound(algorithm, shape, cluster, report, error);
-    double prices[SIZES], simulated = 1, ignored;
-    uint32_t varied;
-    const struct thinning largest_size = choose_thinning(shape, most_ranks, &varied);
-    struct thinning smallest_size = largest_size;
-    for (uint32_t i = 0; i < SIZES; i++) {
-        struct thinning thinning = largest_size;
-        thinning.keep[varied] >>= SIZES - 1 - i;
-        thinning.keep[varied] += !thinning.keep[varied];
-        if (i == 0)
-            smallest_size = thinning;
-        status = simulate_thinned(algorithm, shape, cluster, thinning, varied, report, &simulated, error);
-        if (status != WEFT_OK)
-            return status;
-        prices[i] = report->seconds;
-        if (prices[i] == HUGE_VAL) /* there is no smaller shape of the same kind */
-            return schedule_simulate_shape(algorithm, shape, cluster, NULL, report, error);
-    }
-    report->seconds = extrapolate(prices, log2((varied == RANKS ? shape->ranks : shape_units(shape, 0)) / simulated));
-    /* Nodes with fewer ranks do different work: add the difference at the smallest size. */
-    struct thinning whole_nodes = smallest_size;
-    whole_nodes.keep[RANKS] = whole_nodes.all[RANKS];
-    if (varied != RANKS && whole_nodes.keep[RANKS] > smallest_size.keep[RANKS]) {
-        struct simulated_report more;
-        status = simulate_thinned(algorithm, shape, cluster, whole_nodes, varied, &more, &ignored, error);
-        if (status != WEFT_OK)
-            return status;
-        if (more.seconds != HUGE_VAL)
-            report->seconds += fmax(more.seconds - prices[0], 0);
-    }
-    return scale_bound(algorithm, shape, cluster, report, error);
+    double bound = scale_bound(traffic, cluster);
+    bool exceeds = sizes.exist && bound > limit;
+    report->seconds = HUGE_VAL;
+    if (!exceeds)
+        status = simulate_flat(algorithm, shape, cluster, limit, report, &folded, error);
+    if (status == WEFT_OK && !exceeds && !folded)
+        status = sizes.exist ? simulate_sizes(&sizes, algorithm, shape, cluster, limit, report, error)
+                             : simulation_run_shape(algorithm, shape, cluster, limit, report, error);
+    sizes_close(&sizes);
+    if (status != WEFT_OK || report->seconds == HUGE_VAL || !(folded || sizes.exist))
+        return status;
+    report->leaving[0] = fmax(report->leaving[0], traffic->rank_bytes);
+    report->leaving[1] = traffic->bytes[0];
+    report->seconds = fmax(report->seconds, bound);
+    report->load_count = 0;
+    report->how = SIMULATED_ESTIMATE;
+    return WEFT_OK;
 }
 
-/* The bytes that leave the first leaf and, if all leaves are like it, the first pod. */
-static weft_status count_above(const struct algorithm *algorithm, const struct schedule_shape *shape,
-                               struct simulated_report *report, struct error *error)
+weft_status simulate_complete(const struct algorithm *algorithm, const struct schedule_shape *shape,
+                              struct simulated_report *report, struct error *error)
 {
-    struct scale_traffic traffic = {0};
-    for (uint32_t rank = 0; rank < shape->ranks; rank++) {
-        if (shape_unit(shape, 1, rank) != shape_unit(shape, 1, 0))
-            continue;
-        weft_status status = scale_count_traffic(algorithm, shape, rank, &traffic, error);
-        if (status != WEFT_OK)
-            return status;
-    }
+    struct scale_traffic traffic;
+    if (report->how != SIMULATED_ESTIMATE || shape_levels(shape) < 2)
+        return WEFT_OK;
+    weft_status status = scale_count_unit(algorithm, shape, 1, &traffic, error);
+    if (status != WEFT_OK)
+        return status;
     for (uint32_t level = 1; level < shape_levels(shape); level++)
         report->leaving[level + 1] = traffic.bytes[level] * shape_units(shape, 1) / shape_units(shape, level);
     return WEFT_OK;
@@ -326,19 +402,9 @@ weft_status simulate_report(const struct algorithm *algorithm, const struct sche
                             const struct simulated_cluster *cluster, uint32_t most_ranks,
                             struct simulated_report *report, struct error *error)
 {
-    weft_status status = estimate(algorithm, shape, cluster, most_ranks, report, error);
-    if (status == WEFT_OK && report->how == SIMULATED_ESTIMATE && shape_levels(shape) > 1)
-        status = count_above(algorithm, shape, report, error);
-    return status;
-}
-
-weft_status simulate_estimate(const struct algorithm *algorithm, const struct schedule_shape *shape,
-                              const struct simulated_cluster *cluster, uint32_t most_ranks, double *seconds,
-                              struct error *error)
-{
-    struct simulated_report report;
-    weft_status status = estimate(algorithm, shape, cluster, most_ranks, &report, error);
+    struct scale_traffic traffic;
+    weft_status status = scale_count(algorithm, shape, &traffic, error);
     if (status == WEFT_OK)
-        *seconds = report.seconds;
-    return status;
+        status = simulate_estimate(algorithm, shape, cluster, most_ranks, &traffic, HUGE_VAL, report, error);
+    return status == WEFT_OK ? simulate_complete(algorithm, shape, report, error) : status;
 }

@@ -80,14 +80,8 @@ weft_status simulate_price(const struct simulated_cluster *cluster, const struct
     if (shape->ranks == 1)
         return WEFT_OK;
     struct simulated_cluster share = cluster_share(cluster, shape, alike ? alike : 1);
-    struct algorithm_prices prices;
     struct simulated_report report = {0};
-    weft_status status = simulate_prices(&share, shape, SIMULATED_RANKS, &prices, error);
-    if (status != WEFT_OK)
-        return status;
-    const struct algorithm_price *chosen = &prices.prices[prices.chosen];
-    status = simulate_report(chosen->algorithm, shape, &share, SIMULATED_RANKS, &report, error);
-    price->algorithm = chosen->algorithm;
+    weft_status status = simulate_choice(&share, shape, SIMULATED_RANKS, &price->algorithm, &report, error);
     price->seconds = report.seconds;
     price->busy = report.busy;
     memcpy(price->leaving, report.leaving, sizeof price->leaving);

@@ -69,19 +69,24 @@ struct algorithm_prices {
 
 /**
  * Every price, and the choice. Shapes of up to `most_ranks` ranks are simulated whole; larger ones are extrapolated
- * from smaller shapes of the same kind, where they exist. Errors: ARGUMENT when no algorithm supports the shape.
+ * from smaller shapes of the same kind, where they exist, unless all nodes are alike, so that one is simulated for all.
+ * Errors: ARGUMENT when no algorithm supports the shape.
  */
 weft_status simulate_prices(const struct simulated_cluster *cluster, const struct schedule_shape *shape,
                             uint32_t most_ranks, struct algorithm_prices *prices, struct error *error);
 
 /**
- * Seconds that `algorithm`, which must support `shape`, takes for shape->block_bytes; extrapolated as in simulate_prices(), unless all nodes are alike, so that one is simulated for all.
- * simulate_report(): with all that is found (an extrapolated one has no loads, and the work of the ranks in smaller
- * shapes).
+ * The same choice alone, several times faster: an algorithm's simulation ends when it is certain that it is not chosen.
+ * `report`: NULL, or for what simulate_report() finds for the choice.
  */
-weft_status simulate_estimate(const struct algorithm *algorithm, const struct schedule_shape *shape,
-                              const struct simulated_cluster *cluster, uint32_t most_ranks, double *seconds,
-                              struct error *error);
+weft_status simulate_choice(const struct simulated_cluster *cluster, const struct schedule_shape *shape,
+                            uint32_t most_ranks, const struct algorithm **algorithm, struct simulated_report *report,
+                            struct error *error);
+
+/**
+ * What is found for `algorithm`, which must support `shape`, for shape->block_bytes; extrapolated as in
+ * simulate_prices() (then there are no loads, and the work of the ranks is that in smaller shapes).
+ */
 weft_status simulate_report(const struct algorithm *algorithm, const struct schedule_shape *shape,
                             const struct simulated_cluster *cluster, uint32_t most_ranks,
                             struct simulated_report *report, struct error *error);

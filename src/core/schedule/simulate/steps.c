@@ -167,7 +167,7 @@ static uint32_t pipe_with(struct simulate_simulation *simulation, uint32_t rank,
     const struct simulated_fold *fold = simulation->fold;
     uint32_t peer = step->peer, distance = 0;
     if (fold) {
-        uint32_t place = fold->place_of[shape_node(simulation->shape, peer)];
+        uint32_t place = fold->place_of[peer];
         distance = sending ? fold_difference(fold, 0, place) : fold_difference(fold, place, 0);
         peer = fold->class_of[peer];
     }
@@ -175,10 +175,18 @@ static uint32_t pipe_with(struct simulate_simulation *simulation, uint32_t rank,
                    : pipe_of(simulation, peer, rank, distance, step->channel);
 }
 
-/* The levels that a rank and its peer differ in. */
-static uint32_t crossed_to(const struct simulate_simulation *simulation, uint32_t rank, const struct step *step)
+/* The way of the message that a lane sends or receives next. */
+static const struct simulated_route *route_of(struct simulate_simulation *simulation, const struct runner *runner,
+                                              const struct step *step)
 {
-    return network_crossed(&simulation->network, simulation_rank(simulation, rank), step->peer);
+    struct simulated_route *route = &runner->routes[runner->at];
+    if (!route->known)
+        *route =
+            (struct simulated_route){.pipe = pipe_with(simulation, runner->rank, step, step->kind == STEP_SEND),
+                                     .known = true,
+                                     .crossed = (uint8_t)network_crossed(
+                                         &simulation->network, simulation_rank(simulation, runner->rank), step->peer)};
+    return route;
 }
 
 /* A message is there for a receive that waits for it. */
@@ -186,7 +194,7 @@ static void receive(struct simulate_simulation *simulation, double now, uint32_t
 {
     struct runner *runner = &simulation->runners[index];
     const struct step *step = simulation_step(simulation, runner);
-    uint32_t crossed = crossed_to(simulation, runner->rank, step);
+    uint32_t crossed = route_of(simulation, runner, step)->crossed;
     const struct link_parameters *link = network_link(&simulation->network, crossed);
     double seconds = link->overhead;
     if (!crossed) /* the receiver copies */
@@ -199,14 +207,14 @@ static void receive(struct simulate_simulation *simulation, double now, uint32_t
 static void begin_send(struct simulate_simulation *simulation, double now, uint32_t index, const struct step *step)
 {
     struct runner *runner = &simulation->runners[index];
-    uint32_t crossed = crossed_to(simulation, runner->rank, step);
-    const struct link_parameters *link = network_link(&simulation->network, crossed);
+    const struct simulated_route *route = route_of(simulation, runner, step);
+    const struct link_parameters *link = network_link(&simulation->network, route->crossed);
     double bytes = (double)step_bytes(simulation, runner, step);
     simulation->messages++;
     simulation->given[runner->rank] += bytes;
-    runner->channel = pipe_with(simulation, runner->rank, step, true);
+    runner->channel = route->pipe;
     double sent = simulate_work(simulation, runner->rank, now, link->overhead);
-    if (crossed) {
+    if (route->crossed) {
         events_push(&simulation->events, sent, EVENT_FLOW, index);
         return;
     }
@@ -217,7 +225,7 @@ static void begin_send(struct simulate_simulation *simulation, double now, uint3
 
 static void begin_receive(struct simulate_simulation *simulation, double now, uint32_t index, const struct step *step)
 {
-    struct pipe *pipe = &simulation->pipes[pipe_with(simulation, simulation->runners[index].rank, step, false)];
+    struct pipe *pipe = &simulation->pipes[route_of(simulation, &simulation->runners[index], step)->pipe];
     if (pipe->arrived) {
         pipe->arrived--;
         receive(simulation, now, index);
@@ -376,6 +384,8 @@ static void done(struct simulate_simulation *simulation, double now, uint32_t in
         simulation->iteration_end[runner->iteration] = now;
         runner->at = 0;
         runner->iteration++;
+        simulation->settling -= runner->iteration == ITERATIONS_SETTLED;
+        simulation->going -= runner->iteration == simulation->iterations;
     }
     look_again(simulation, now, runner->rank);
     simulate_begin(simulation, now, index);

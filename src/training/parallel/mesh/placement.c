@@ -8,16 +8,20 @@
 /* Ranks in the order in which places are given out: node by node, by rank within each. */
 static weft_status sort_by_node(const uint32_t *nodes, uint32_t ranks, uint32_t **sorted, struct error *error)
 {
-    uint32_t nodes_end = 0, count = 0;
+    uint32_t nodes_end = 0;
     for (uint32_t rank = 0; rank < ranks; rank++)
         nodes_end = nodes[rank] + 1 > nodes_end ? nodes[rank] + 1 : nodes_end;
-    *sorted = malloc(ranks * sizeof **sorted);
+    const size_t numbers = (size_t)ranks + nodes_end + 1;
+    *sorted = calloc(numbers, sizeof **sorted);
     if (!*sorted)
-        return error_memory(error, ranks * sizeof **sorted, "the placement of ranks");
+        return error_memory(error, numbers * sizeof **sorted, "the placement of ranks");
+    uint32_t *next = *sorted + ranks; /* of each node: the place of its next rank */
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        next[nodes[rank] + 1]++;
     for (uint32_t node = 0; node < nodes_end; node++)
-        for (uint32_t rank = 0; rank < ranks; rank++)
-            if (nodes[rank] == node)
-                (*sorted)[count++] = rank;
+        next[node + 1] += next[node];
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        (*sorted)[next[nodes[rank]]++] = rank;
     return WEFT_OK;
 }
 

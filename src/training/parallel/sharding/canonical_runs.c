@@ -62,6 +62,18 @@ void canonical_stack_of_run(uint32_t first, uint32_t count, struct canonical_sta
     push_run(first, count, stack);
 }
 
+uint32_t canonical_roots_of_runs(uint32_t total, uint32_t ranks)
+{
+    uint32_t most = 1;
+    for (uint32_t r = 0; r < ranks && !micro_batch_runs_are_subtrees(total, ranks); r++) {
+        const struct micro_batch_share run = micro_batch_run(total, r, ranks);
+        struct canonical_stack roots;
+        canonical_stack_of_run(run.first, run.count, &roots);
+        most = roots.depth > most ? roots.depth : most;
+    }
+    return most;
+}
+
 uint32_t canonical_stack_room(uint32_t first, uint32_t count)
 {
     struct canonical_stack stack;

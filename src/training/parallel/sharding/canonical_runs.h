@@ -70,6 +70,9 @@ bool canonical_stack_continues(const struct canonical_stack *stack, struct canon
 /** The roots of micro-batches first to first + count - 1, which are neighbors, after all merges. */
 void canonical_stack_of_run(uint32_t first, uint32_t count, struct canonical_stack *stack);
 
+/** The most roots that a rank has after the last micro-batch of its run. */
+uint32_t canonical_roots_of_runs(uint32_t total, uint32_t ranks);
+
 /** The most roots that the stack has while `count` micro-batches from `first` on are pushed and merged one by one. */
 uint32_t canonical_stack_room(uint32_t first, uint32_t count);
 

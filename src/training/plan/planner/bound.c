@@ -56,6 +56,7 @@ struct bound_rank {
     double first_weights; /* of the first layer of its first stage */
     double backward;      /* both passes of its first stage */
     double message;       /* to the next rank, or back from it */
+    double reduction;     /* when its first reduction may begin, under ZeRO-0 and 1 */
     double elements;      /* of weights */
     double summed;        /* of gradients that are summed over the data axis */
     double largest;       /* elements of its largest layer */
@@ -125,20 +126,19 @@ static double turns_end(const struct bound *bound)
 }
 
 /* Until the last rank has nothing left but the optimizer. */
-static double passes_end(const struct bound *bound, double *first_reduction)
+static double passes_end(const struct bound *bound)
 {
     const struct strategy *strategy = bound->strategy;
     const bool in_turn = strategy->schedule == STEP_GPIPE || strategy->schedule == STEP_1F1B;
     double end = strategy->schedule == STEP_1F1B ? turns_end(bound) : 0, arrival = 0, back = 0;
     for (uint32_t p = 0; p < bound_pipeline(bound); p++) {
-        const struct bound_rank *rank = &bound->ranks[p];
-        const double busy = arrival + bound->rounds * rank->all,
-                     reduction = arrival +
-                                 (in_turn ? bound->rounds * rank->all - rank->backward : bound->rounds * rank->forward);
+        struct bound_rank *rank = &bound->ranks[p];
+        const double busy = arrival + bound->rounds * rank->all;
+        rank->reduction =
+            arrival + (in_turn ? bound->rounds * rank->all - rank->backward : bound->rounds * rank->forward);
         end = longer_of(end, busy);
         if (strategy->schedule != STEP_ZERO_BUBBLE_H1 && p > 0)
             end = longer_of(end, busy - rank->first_weights + back + bound->ranks[0].first_weights);
-        *first_reduction = p == 0 || reduction < *first_reduction ? reduction : *first_reduction;
         arrival += rank->first_forward + rank->message;
         back += rank->first_back + rank->message;
     }
@@ -209,20 +209,127 @@ static double update_seconds(const struct bound *bound)
     return least;
 }
 
+static double first_reduction_of(const struct bound *bound)
+{
+    double first = bound->ranks[0].reduction;
+    for (uint32_t p = 1; p < bound_pipeline(bound); p++)
+        first = bound->ranks[p].reduction < first ? bound->ranks[p].reduction : first;
+    return bound->strategy->zero < 2 ? first : 0;
+}
+
 static double schedule_seconds(const struct bound *bound, enum strategy_depth depth)
 {
     const struct strategy *strategy = bound->strategy;
-    double first_reduction = 0, end = passes_end(bound, &first_reduction);
+    double end = passes_end(bound);
     if (depth < STRATEGY_WHOLE)
         return end;
     const double update = update_seconds(bound);
     if (strategy->mesh.extent[MESH_DATA] == 1)
         return end + update;
-    end = longer_of(end, (strategy->zero < 2 ? first_reduction : 0) + reductions_seconds(bound));
+    end = longer_of(end, first_reduction_of(bound) + reductions_seconds(bound));
     return end + (strategy->zero == 1 || strategy->zero == 2 ? longer_of(update, sharing_seconds(bound)) : update);
 }
 
-static weft_status schedule_bound(struct bound *bound, enum strategy_depth depth, double *seconds, struct error *error)
+/* ---- one group of the data axis ---- */
+
+/* Its collectives follow one another: `before` and after the update. */
+struct bound_lane {
+    const struct step_placement *placement;
+    double before, after, longest_gather;
+};
+
+static weft_status lane_price(const struct bound *bound, const struct bound_lane *lane, enum collective collective,
+                              double bytes, double *seconds, struct error *error)
+{
+    const struct step_request request = {.collective = collective, .bytes = bytes, .reproducible = true};
+    struct step_transfer transfer = {0};
+    const weft_status status = step_prices_add(bound->planner->prices, lane->placement, &request, &transfer, error);
+    *seconds = transfer.seconds;
+    return status;
+}
+
+/* The gradients of a unit, or of a bucket. */
+static weft_status lane_reduce(const struct bound *bound, struct bound_lane *lane, double bytes, struct error *error)
+{
+    const struct strategy *strategy = bound->strategy;
+    const uint32_t roots = strategy->zero < 2
+                               ? canonical_roots_of_runs(strategy_micro_batches(&bound->planner->space, strategy),
+                                                         strategy->mesh.extent[MESH_DATA])
+                               : 1;
+    double seconds, share = 0;
+    weft_status status = bound_reduces_in_place(bound)
+                             ? lane_price(bound, lane, COLLECTIVE_ALLREDUCE, bytes, &seconds, error)
+                             : lane_price(bound, lane, COLLECTIVE_ALLTOALL, bytes * roots, &seconds, error);
+    if (status == WEFT_OK && !strategy->zero && !bound_reduces_in_place(bound))
+        status = lane_price(bound, lane, COLLECTIVE_ALLGATHER, bytes, &share, error);
+    lane->before += (strategy->zero < 2 ? 1 : bound->rounds) * (seconds + share);
+    return status;
+}
+
+static weft_status lane_gather(const struct bound *bound, struct bound_lane *lane, uint32_t unit, struct error *error)
+{
+    const struct pass_work *work = bound->table->work;
+    double seconds = 0;
+    weft_status status = WEFT_OK;
+    if (bound->strategy->zero == 3) {
+        status = lane_price(bound, lane, COLLECTIVE_ALLGATHER, work->gathered[unit], &seconds, error);
+        lane->before += 2 * bound->rounds * seconds;
+        lane->longest_gather = longer_of(lane->longest_gather, seconds);
+    } else if (bound->strategy->zero) {
+        status = lane_price(bound, lane, COLLECTIVE_ALLGATHER, work->owned[unit] * sizeof(float), &seconds, error);
+        lane->after += seconds;
+    }
+    return status;
+}
+
+static weft_status lane_stage(const struct bound *bound, struct bound_lane *lane, uint32_t first, uint32_t end,
+                              struct error *error)
+{
+    const struct planner *planner = bound->planner;
+    const double gradient = (double)weft_type_size(planner->setting.config->gradients);
+    const bool buckets = bound_reduces_in_place(bound);
+    double filled = 0;
+    weft_status status = WEFT_OK;
+    for (uint32_t unit = first; unit < end && buckets; unit++)
+        if (!(planner->summed[unit] > 0))
+            return WEFT_OK; /* it may fill a bucket, or not */
+    for (uint32_t unit = end; unit-- > first && status == WEFT_OK;) {
+        if (!(planner->summed[unit] > 0))
+            continue;
+        filled += bound->table->work->owned[unit] * gradient;
+        if (!buckets || filled >= (double)bound->strategy->bucket_bytes) {
+            status = lane_reduce(bound, lane, filled, error);
+            filled = 0;
+        }
+        if (status == WEFT_OK)
+            status = lane_gather(bound, lane, unit, error);
+    }
+    return status;
+}
+
+/* The group of the first tensor rank of the pipeline rank that has most gradients to sum. */
+static weft_status lane_bound(const struct bound *bound, const uint32_t *first_unit, double *seconds,
+                              struct error *error)
+{
+    const struct strategy *strategy = bound->strategy;
+    const struct step_costs *groups = &bound->place->groups;
+    const uint32_t pipeline = bound_pipeline(bound);
+    uint32_t most = 0;
+    for (uint32_t p = 1; p < pipeline; p++)
+        most = bound->ranks[p].summed > bound->ranks[most].summed ? p : most;
+    const uint32_t group = groups->groups[MESH_DATA][bound->place->first_rank[most]];
+    struct bound_lane lane = {.placement = &bound->place->data.classes[groups->group_class[MESH_DATA][group]]};
+    weft_status status = WEFT_OK;
+    for (uint32_t stage = most; stage < strategy->stages * pipeline && status == WEFT_OK; stage += pipeline)
+        status = lane_stage(bound, &lane, first_unit[stage], first_unit[stage + 1], error);
+    const double kept = 6 * bound->rounds * lane.longest_gather, /* gathered_times() */
+        before = lane.before > kept ? lane.before - kept : 0;
+    *seconds = longer_of(*seconds, (strategy->zero < 2 ? bound->ranks[most].reduction : 0) + before + lane.after);
+    return status;
+}
+
+static weft_status schedule_bound(struct bound *bound, enum strategy_depth depth, enum search_effort effort,
+                                  double *seconds, struct error *error)
 {
     struct planner *planner = bound->planner;
     const uint32_t pipeline = bound_pipeline(bound);
@@ -239,6 +346,8 @@ static weft_status schedule_bound(struct bound *bound, enum strategy_depth depth
         planner_pipeline_devices(planner, bound->place, bound->table->work, devices);
         fill_ranks(bound, first_unit, devices);
         *seconds = longer_of(*seconds, schedule_seconds(bound, depth));
+        if (effort == SEARCH_TIGHT && depth == STRATEGY_WHOLE && bound->strategy->mesh.extent[MESH_DATA] > 1)
+            status = lane_bound(bound, first_unit, seconds, error);
     }
     free(devices);
     free(bytes);
@@ -247,23 +356,23 @@ static weft_status schedule_bound(struct bound *bound, enum strategy_depth depth
 }
 
 weft_status planner_bound(struct planner *planner, const struct strategy *partial, enum strategy_depth depth,
-                          bool close, double *seconds, struct error *error)
+                          enum search_effort effort, double *seconds, struct error *error)
 {
     struct bound bound = {.planner = planner, .strategy = partial};
     weft_status status = WEFT_OK;
     *seconds = 0;
-    if (depth == STRATEGY_ALL || (!close && depth > STRATEGY_PASSES))
+    if (depth == STRATEGY_ALL || (effort == SEARCH_QUICK && depth > STRATEGY_PASSES))
         return WEFT_OK;
-    if (!close || depth == STRATEGY_MESH) {
+    if (effort == SEARCH_QUICK || depth == STRATEGY_MESH) {
         *seconds = quick_bound(planner, partial, depth, &status, error);
         return status;
     }
     bound.rounds = strategy_rounds(&planner->space, partial);
-    status = planner_passes(planner, partial, &bound.table, error);
+    status = planner_passes(planner, partial, effort == SEARCH_TIGHT, &bound.table, error);
     if (status == WEFT_OK)
         status = planner_place_of(planner, partial, &bound.place, error);
     if (status != WEFT_OK)
         return status;
     *seconds = passes_bound(planner, partial, bound.table);
-    return depth >= STRATEGY_SCHEDULE ? schedule_bound(&bound, depth, seconds, error) : WEFT_OK;
+    return depth >= STRATEGY_SCHEDULE ? schedule_bound(&bound, depth, effort, seconds, error) : WEFT_OK;
 }

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "training/simulate/device_time.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,6 +42,10 @@ static void fill_layers(const struct planner *planner, const struct strategy *st
     for (size_t u = 0; u < planner->units; u++) {
         struct model_layer layer;
         model_get_layer(divided, u, WEFT_F32, strategy->precision, &options, &layer);
+        const size_t group = model_layer_group(divided, u);
+        const weft_type type = model_layer_reads_values(divided, u) ? WEFT_F32 : strategy->precision;
+        layers->owned[u] = group == NO_PARAMETER ? 0 : (double)divided->groups[group].count;
+        layers->gathered[u] = layers->owned[u] * (double)weft_type_size(type);
         layers->elements[u] = (double)layer.weights;
         layers->kept[u] = (double)layer.kept / parts;
     }
@@ -126,6 +131,8 @@ static void work_free(void *value)
     free(layers->cuts);
     free(layers->balance);
     free(layers->elements);
+    free(layers->owned);
+    free(layers->gathered);
     free(layers->kept);
     free(layers->measured);
     model_work_close(layers->work);
@@ -140,11 +147,14 @@ static weft_status work_open(struct planner *planner, const struct strategy *str
     if (layers) {
         layers->balance = calloc(cells, sizeof *layers->balance);
         layers->elements = calloc(planner->units, sizeof *layers->elements);
+        layers->owned = calloc(planner->units, sizeof *layers->owned);
+        layers->gathered = calloc(planner->units, sizeof *layers->gathered);
         layers->kept = calloc(planner->units, sizeof *layers->kept);
     }
-    weft_status status = layers && layers->balance && layers->elements && layers->kept
-                             ? WEFT_OK
-                             : error_memory(error, cells * sizeof *layers->balance, "the costs of passes");
+    weft_status status =
+        layers && layers->balance && layers->elements && layers->owned && layers->gathered && layers->kept
+            ? WEFT_OK
+            : error_memory(error, cells * sizeof *layers->balance, "the costs of passes");
     if (status == WEFT_OK)
         status = work_fill(planner, strategy, layers, error);
     if (status == WEFT_OK)
@@ -195,29 +205,43 @@ static double exchange_bound(const struct planner *planner, const struct planner
     return near_seconds > far_seconds ? near_seconds : far_seconds;
 }
 
-/* Groups on one host, all alike, are priced; others, which are slower and take longer to price, are bounded. */
-static weft_status exchange_seconds(struct planner *planner, const struct planner_place *place,
+/* Whether prices take little time: groups on one host, all alike. */
+static bool exchanges_are_simple(const struct planner_place *place)
+{
+    return !(place->tensor_lacks > 0) && place->tensor.count == 1;
+}
+
+/* Larger groups are never priced for a bound, only for a strategy. */
+#define TENSOR_RANKS_PRICED 64
+
+/* What a collective takes on the placement where it is fastest; or at least. */
+static weft_status exchange_seconds(struct planner *planner, const struct planner_place *place, bool tight,
                                     const struct work_exchange *exchange, double *seconds, struct error *error)
 {
     const struct step_request request = {
         .collective = exchange->collective, .bytes = exchange->bytes, .reproducible = true};
-    struct step_transfer transfer = {0};
-    if (place->tensor_lacks > 0 || place->tensor.count > 1) {
+    double least = INFINITY;
+    weft_status status = WEFT_OK;
+    if (!exchanges_are_simple(place) && (!tight || place->groups.mesh.extent[MESH_TENSOR] > TENSOR_RANKS_PRICED)) {
         *seconds += exchange_bound(planner, place, exchange);
         return WEFT_OK;
     }
-    weft_status status = step_prices_add(planner->prices, &place->tensor.classes[0], &request, &transfer, error);
-    *seconds += transfer.seconds;
+    for (uint32_t class = 0; class < place->tensor.count && status == WEFT_OK; class ++) {
+        struct step_transfer transfer = {0};
+        status = step_prices_add(planner->prices, &place->tensor.classes[class], &request, &transfer, error);
+        least = transfer.seconds < least ? transfer.seconds : least;
+    }
+    *seconds += least;
     return status;
 }
 
-static weft_status exchanges_of(struct planner *planner, const struct planner_place *place,
+static weft_status exchanges_of(struct planner *planner, const struct planner_place *place, bool tight,
                                 const struct layer_work *work, double *seconds, struct error *error)
 {
     weft_status status = WEFT_OK;
     *seconds = 0;
     for (uint32_t i = 0; i < work->exchange_count && status == WEFT_OK; i++)
-        status = exchange_seconds(planner, place, &work->exchanges[i], seconds, error);
+        status = exchange_seconds(planner, place, tight, &work->exchanges[i], seconds, error);
     return status;
 }
 
@@ -238,7 +262,8 @@ static double computing_of(const struct planner *planner, const struct pass_work
 }
 
 static weft_status table_fill(struct planner *planner, const struct strategy *strategy,
-                              const struct planner_place *place, struct pass_table *table, struct error *error)
+                              const struct planner_place *place, bool tight, struct pass_table *table,
+                              struct error *error)
 {
     const struct step_cluster *cluster = &planner->setting.cluster->step;
     const struct implementation *implementation = implementation_weft(step_precision_of(strategy->precision));
@@ -251,7 +276,7 @@ static weft_status table_fill(struct planner *planner, const struct strategy *st
             const struct layer_work *one = model_work_of(table->work->work, u, (enum work_pass)pass);
             const bool is_new = one != last[pass];
             if (is_new)
-                status = exchanges_of(planner, place, one, &exchanges[pass], error);
+                status = exchanges_of(planner, place, tight, one, &exchanges[pass], error);
             last[pass] = one;
             for (uint32_t d = 0; d < cluster->device_count; d++) {
                 if (is_new || table->work->measured)
@@ -288,7 +313,8 @@ static void table_free(void *value)
 }
 
 static weft_status table_open(struct planner *planner, const struct strategy *strategy, struct pass_work *layers,
-                              const struct planner_place *place, struct pass_table **result, struct error *error)
+                              const struct planner_place *place, bool tight, struct pass_table **result,
+                              struct error *error)
 {
     const size_t cells = planner->setting.cluster->step.device_count * planner->units;
     struct pass_table *table = calloc(1, sizeof *table);
@@ -297,7 +323,7 @@ static weft_status table_open(struct planner *planner, const struct strategy *st
         table->seconds = calloc(cells, sizeof *table->seconds);
     }
     weft_status status = table && table->seconds
-                             ? table_fill(planner, strategy, place, table, error)
+                             ? table_fill(planner, strategy, place, tight, table, error)
                              : error_memory(error, cells * sizeof *table->seconds, "the costs of passes");
     for (size_t u = 0; u < planner->units && status == WEFT_OK; u++) {
         const double seconds = fastest_of(planner, table, u, PASS_KINDS);
@@ -312,8 +338,8 @@ static weft_status table_open(struct planner *planner, const struct strategy *st
     return status;
 }
 
-weft_status planner_passes(struct planner *planner, const struct strategy *strategy, const struct pass_table **result,
-                           struct error *error)
+weft_status planner_passes(struct planner *planner, const struct strategy *strategy, bool tight,
+                           const struct pass_table **result, struct error *error)
 {
     const struct planner_place *place;
     struct pass_work *layers;
@@ -323,10 +349,11 @@ weft_status planner_passes(struct planner *planner, const struct strategy *strat
         status = planner_place_of(planner, strategy, &place, error);
     if (status != WEFT_OK)
         return status;
-    const uint64_t key = hash_number(place->tensor_key, planner_work_key(planner, strategy));
+    tight = tight && !exchanges_are_simple(place);
+    const uint64_t key = hash_number(place->tensor_key + tight, planner_work_key(planner, strategy));
     table = planner_index_find(&planner->tables, key);
     if (!table) {
-        status = table_open(planner, strategy, layers, place, &table, error);
+        status = table_open(planner, strategy, layers, place, tight, &table, error);
         if (status == WEFT_OK && (status = planner_index_add(&planner->tables, key, table, error)) != WEFT_OK)
             table_free(table);
     }

@@ -141,9 +141,11 @@ static void place_free(void *value)
 {
     struct planner_place *place = value;
     step_placements_free(&place->tensor);
+    step_placements_free(&place->data);
     step_costs_free(&place->groups);
     free(place->volumes);
     free(place->levels);
+    free(place->first_rank);
     free(place->devices);
     free(place);
 }
@@ -155,10 +157,14 @@ static weft_status place_fill(struct place_counting *counting, const struct stra
     weft_status status = mesh_place(&strategy->mesh, &strategy->placement, cluster->hosts, place->groups.points, error);
     if (status == WEFT_OK)
         status = step_placements_open(&place->groups, MESH_TENSOR, &place->tensor, error);
+    if (status == WEFT_OK)
+        status = step_placements_open(&place->groups, MESH_DATA, &place->data, error);
     if (status != WEFT_OK)
         return status;
     place->tensor_key = key_of_placements(&place->tensor);
     list_ranks(counting);
+    for (uint32_t p = 0; p < strategy->mesh.extent[MESH_PIPELINE]; p++)
+        place->first_rank[p] = place_rank(counting, 0, p, 0);
     for (uint32_t level = 0; level < STEP_LINK_LEVELS; level++)
         count_level(counting, level);
     place->tensor_lacks = tensor_lacks_of(counting);
@@ -185,10 +191,11 @@ static weft_status place_open(const struct planner *planner, const struct strate
         place->groups.points = calloc((size_t)ranks * MESH_AXES, sizeof *place->groups.points);
         place->volumes = calloc((size_t)pipeline * STEP_LINK_LEVELS, sizeof *place->volumes);
         place->levels = calloc(pipeline, sizeof *place->levels);
+        place->first_rank = calloc(pipeline, sizeof *place->first_rank);
         place->devices = calloc(pipeline, sizeof *place->devices);
     }
-    if (!place || !place->groups.points || !place->volumes || !place->levels || !place->devices || !counting.rank_at ||
-        !counting.members || !counting.seen)
+    if (!place || !place->groups.points || !place->volumes || !place->levels || !place->first_rank || !place->devices ||
+        !counting.rank_at || !counting.members || !counting.seen)
         status = error_memory(error, ranks * MESH_AXES * sizeof(uint32_t), "the places of ranks");
     else
         status = place_fill(&counting, strategy, error);

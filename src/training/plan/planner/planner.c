@@ -197,10 +197,10 @@ weft_status planner_stages(struct planner *planner, const struct strategy *strat
 
 /* ---- the search ---- */
 
-static weft_status search_bound(void *context, const struct strategy *partial, enum strategy_depth depth, bool close,
-                                double *seconds, struct error *error)
+static weft_status search_bound(void *context, const struct strategy *partial, enum strategy_depth depth,
+                                enum search_effort effort, double *seconds, struct error *error)
 {
-    return planner_bound(context, partial, depth, close, seconds, error);
+    return planner_bound(context, partial, depth, effort, seconds, error);
 }
 
 static weft_status search_price(void *context, const struct strategy *strategy, struct price *price,

@@ -12,6 +12,7 @@
  *             bytes of the data axis over the level of links that takes longest, as far as they have to cross it with this
  *             placement; then the longest update. Passes include collectives over the tensor axis: at their price where
  *             its groups are on one host
+ *     tight   the same with all collectives over the tensor axis at their price, and those of one group of the data axis
  *
  * A planner belongs to one thread.
  */
@@ -60,7 +61,7 @@ weft_status planner_price(struct planner *planner, const struct strategy *strate
 
 /** A bound as the search uses it: no completion of `partial` takes less. */
 weft_status planner_bound(struct planner *planner, const struct strategy *partial, enum strategy_depth depth,
-                          bool close, double *seconds, struct error *error);
+                          enum search_effort effort, double *seconds, struct error *error);
 
 /** Bytes that the fullest device (or host, where devices share its memory) needs, and that it has. */
 weft_status planner_memory(struct planner *planner, const struct strategy *strategy, uint64_t *needed,

@@ -21,8 +21,9 @@ struct simulated_fold {
     uint32_t ranks, nodes;            /**< ranks of a node; nodes */
     uint32_t radix[SHAPE_LEVELS + 1]; /**< nodes of a leaf, leaves of a pod, pods */
     uint32_t *class_of;               /**< by rank: its number among those of its node */
-    uint32_t *place_of;               /**< by node */
+    uint32_t *place_of;               /**< by rank: its node's place */
     uint32_t *rank_at;                /**< by place x ranks + class */
+    uint32_t *rotated;                /**< by place: scratch memory */
     struct schedule **schedules;      /**< of the ranks of the first node */
 };
 

@@ -28,9 +28,10 @@ struct place_volume {
 
 struct planner_place {
     struct step_costs groups; /**< mesh, points, groups and their classes alone */
-    struct step_placements tensor;
-    uint64_t tensor_key; /**< equal keys: collectives over the tensor axis have equal prices */
-    double tensor_lacks; /**< of an array that a group of the tensor axis assembles or sums, the share that has to
+    struct step_placements tensor, data;
+    uint32_t *first_rank; /**< of each pipeline rank: the first of its data and tensor ranks */
+    uint64_t tensor_key;  /**< equal keys: collectives over the tensor axis have equal prices */
+    double tensor_lacks;  /**< of an array that a group of the tensor axis assembles or sums, the share that has to
                             enter a host for each of its interfaces that the group uses, at least; 0: all on one host */
     struct place_volume *volumes; /**< [level x pipeline ranks + pipeline rank] */
     double units[STEP_LINK_LEVELS];
@@ -68,10 +69,12 @@ struct stage_cut {
 /** The layers for one choice of passes: micro-batch, recomputation, precision, tensor and sequence axes. */
 struct pass_work {
     struct model_work *work;
-    double *balance;           /**< [device x units + unit]: all passes without collectives, for cutting stages */
-    double *measured;          /**< [unit], for executor_config.costs; NULL: not measured */
-    double *elements;          /**< [unit]: of weights on a rank */
-    double *kept;              /**< [unit]: bytes of activations from forward to backward, at least */
+    double *balance;  /**< [device x units + unit]: all passes without collectives, for cutting stages */
+    double *measured; /**< [unit], for executor_config.costs; NULL: not measured */
+    double *elements; /**< [unit]: of weights on a rank */
+    double *owned;    /**< [unit]: of its group, as it moves over the data axis; a tied table belongs to none */
+    double *gathered; /**< [unit]: bytes of these as ZeRO-3 gathers them */
+    double *kept;     /**< [unit]: bytes of activations from forward to backward, at least */
     double flops, chain_flops; /**< of all passes of all layers; of forward and for inputs: one micro-batch's way */
     double message_bytes;      /**< of the smallest message between stages */
     struct stage_cut *cuts;
@@ -110,8 +113,9 @@ static inline uint32_t planner_device_of(const struct planner *planner, uint32_t
 /** For the choices of a strategy at STRATEGY_PASSES or below. Errors: MEMORY; those of measuring. */
 weft_status planner_work(struct planner *planner, const struct strategy *strategy, struct pass_work **work,
                          struct error *error);
-weft_status planner_passes(struct planner *planner, const struct strategy *strategy, const struct pass_table **table,
-                           struct error *error);
+/** `tight`: with prices of all collectives over the tensor axis. */
+weft_status planner_passes(struct planner *planner, const struct strategy *strategy, bool tight,
+                           const struct pass_table **table, struct error *error);
 /** A number that is equal for equal choices of passes, without the placement. */
 uint64_t planner_work_key(const struct planner *planner, const struct strategy *strategy);
 void planner_passes_free(struct planner *planner);
