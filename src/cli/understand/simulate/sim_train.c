@@ -315,7 +315,7 @@ static void simulated_view_close(struct simulated_view *view)
 }
 
 /* Options that would do nothing. */
-static weft_status check_options(struct error *error)
+static weft_status refuse_idle_options(struct error *error)
 {
     if (chosen.threads && !chosen.measure)
         return error_set(error, WEFT_ERROR_ARGUMENT, "--threads is for --measure, which is not given");
@@ -331,7 +331,7 @@ static weft_status sim_train_run(struct command_call *call, struct error *error)
 {
     struct train_config *config = &chosen.config;
     struct simulated_view view = {.config = config};
-    weft_status status = check_options(error);
+    weft_status status = refuse_idle_options(error);
     if (status == WEFT_OK && chosen.plan)
         status = plan_load(chosen.plan, &view.plan, error);
     if (!config->model)
