@@ -344,8 +344,8 @@ static int check_passes(weft_context *context, int rank, const struct executor *
             seconds += passes.seconds;
         }
     CHECK(own == micro_batches / shape->data || own == micro_batches / shape->data + 1);
-    CHECK(fabs(result->pass_seconds - seconds) <= 1e-9 * seconds);
-    CHECK(result->norm_seconds >= seconds * (1 - 1e-9) && seconds > 0);
+    CHECK(fabs(result->seconds.pass - seconds) <= 1e-9 * seconds);
+    CHECK(result->seconds.norm >= seconds * (1 - 1e-9) && seconds > 0);
     return 0;
 }
 

@@ -118,7 +118,7 @@ struct layer_kind {
     void (*divide)(void *settings, size_t ranks, size_t rank);
 
     /** Whether two layers with these settings and equal shapes of parameters do the same. Parameters may have other
-     * numbers, but both layers have them or neither. NULL: a network has one such layer. */
+     * numbers, but both layers have them or neither. NULL: none are taken to be, for kinds that a network has once. */
     bool (*is_alike)(const void *settings, const void *others);
 
     /** Floating-point operations of the forward pass for one row in sequences of `sequence`. */

@@ -5,11 +5,10 @@
 #include "base/text.h"
 #include "cli/frame/command.h"
 #include "platform/metrics/chart/run_chart.h"
+#include "training/train/report/names.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define METRICS_NAME "metrics.jsonl"
 
 static struct {
     const char *output, *title;
@@ -32,31 +31,13 @@ struct runs {
     size_t count;
 };
 
-/* A file of metrics, or the one in a directory. */
-static weft_status find_metrics(const char *word, char path[FILE_PATH_BYTES], struct error *error)
-{
-    if (!file_is_directory(word)) {
-        if ((size_t)snprintf(path, FILE_PATH_BYTES, "%s", word) >= FILE_PATH_BYTES)
-            return error_set(error, WEFT_ERROR_ARGUMENT, "the path of a metrics file is longer than %d bytes",
-                             FILE_PATH_BYTES);
-        return WEFT_OK;
-    }
-    weft_status status = file_join(path, word, METRICS_NAME, error);
-    if (status == WEFT_OK && !file_exists(path))
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "there is no " METRICS_NAME " in '%s'; train with --metrics %s/" METRICS_NAME
-                         ", or name the file",
-                         word, word);
-    return status;
-}
-
 /* "runs/first/", "runs/first/metrics.jsonl": first; "other.jsonl": other. */
 static void plot_name_of(const char *word, char *name, size_t size)
 {
     char path[FILE_PATH_BYTES];
     snprintf(path, sizeof path, "%s", word);
-    const size_t length = strlen(path), tail = strlen("/" METRICS_NAME);
-    if (length > tail && strcmp(path + length - tail, "/" METRICS_NAME) == 0)
+    const size_t length = strlen(path), tail = strlen("/" REPORT_METRICS_NAME);
+    if (length > tail && strcmp(path + length - tail, "/" REPORT_METRICS_NAME) == 0)
         path[length - tail] = 0;
     for (size_t end = strlen(path); end > 1 && path[end - 1] == '/'; end--)
         path[end - 1] = 0;
@@ -71,7 +52,7 @@ static weft_status read_runs(struct command_call *call, struct runs *runs, struc
 {
     char path[FILE_PATH_BYTES];
     for (size_t i = 0; i < call->word_count; i++) {
-        weft_status status = find_metrics(call->words[i], path, error);
+        weft_status status = report_find_metrics(call->words[i], path, error);
         if (status == WEFT_OK)
             status = metrics_read(path, &runs->metrics[i], error);
         if (status != WEFT_OK)

@@ -5,24 +5,18 @@
 #include "training/model/passes.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- without measuring ---- */
-
-static struct model_layer layer_facts(const struct model_description *description, const struct model_options *options,
-                                      size_t number)
-{
-    struct model_layer layer;
-    model_get_layer(description, number, WEFT_F32, WEFT_F32, options, &layer);
-    return layer;
-}
 
 /* A layer without any operations still takes a little. */
 void costs_estimate(const struct model_description *description, const struct model_options *options, double *costs)
 {
     double sum = 0;
-    for (size_t i = 0; i < description->layer_count; i++)
-        sum += costs[i] = layer_facts(description, options, i).flops;
+    for (size_t i = 0; i < description->layer_count; i++) {
+        struct model_layer layer;
+        model_get_layer(description, i, WEFT_F32, WEFT_F32, options, &layer);
+        sum += costs[i] = layer.flops;
+    }
     for (size_t i = 0; i < description->layer_count; i++)
         costs[i] += sum * 1e-3 / (double)description->layer_count;
 }
@@ -138,18 +132,13 @@ static void close_probe(struct costs_probe *probe)
     free(probe->tokens);
 }
 
-/* An earlier layer with the same costs, or the layer itself. */
-static size_t find_alike(const struct model_description *description, const struct model_options *options,
-                         size_t number)
+/* The first layer that is like this one. */
+static size_t find_alike(const struct model_description *description, size_t number)
 {
-    const struct model_layer layer = layer_facts(description, options, number);
-    for (size_t i = 0; i < number; i++) {
-        const struct model_layer other = layer_facts(description, options, i);
-        if (!strcmp(other.kind, layer.kind) && other.width == layer.width && other.weights == layer.weights &&
-            other.kept == layer.kept)
-            return i;
-    }
-    return number;
+    size_t first = 0;
+    while (first < number && !model_layers_are_alike(description, first, number))
+        first++;
+    return first;
 }
 
 weft_status costs_measure(const struct model_description *description, struct device *device,
@@ -157,7 +146,7 @@ weft_status costs_measure(const struct model_description *description, struct de
 {
     weft_status status = WEFT_OK;
     for (size_t i = 0; status == WEFT_OK && i < description->layer_count; i++) {
-        const size_t alike = find_alike(description, options, i);
+        const size_t alike = find_alike(description, i);
         struct costs_probe probe = {.description = description, .device = device, .layer = i};
         if (alike < i) {
             costs[i] = costs[alike];

@@ -111,6 +111,16 @@ struct executor_input {
     void (*before_update)(void *context);
 };
 
+/** Where a step's time goes on a rank, in seconds, without loading data. */
+struct executor_seconds {
+    double wait;        /**< for other ranks */
+    double tensor_wait; /**< of that, within passes: collectives over the tensor axis */
+    double data_wait;   /**< of that, for collectives over the data axis */
+    double pass;        /**< in passes of layers, with tensor_wait */
+    double optimizer;   /**< the norm and updates, without waiting */
+    double norm;        /**< from the beginning of the step until this rank came to the norm */
+};
+
 struct executor_result {
     double loss;          /**< mean over the global batch */
     double gradient_norm; /**< of the averaged gradient, before clipping */
@@ -118,9 +128,7 @@ struct executor_result {
     bool diverged;        /**< loss or norm is not finite, and the step was not taken */
     bool skipped; /**< the norm is not finite, though the loss is, with a loss scale above 1: weights and optimizer
                              state are as before */
-    double wait_seconds; /**< time that this rank has waited for others */
-    double pass_seconds; /**< in passes of layers, on this rank */
-    double norm_seconds; /**< from the beginning of the step until this rank came to the norm */
+    struct executor_seconds seconds;
 };
 
 /**

@@ -105,5 +105,5 @@ weft_status executor_receive_gradient(struct executor *executor, struct executor
 weft_status executor_message_complete(struct executor *executor, struct executor_task *task, struct executor_list *list,
                                       uint32_t number, struct error *error)
 {
-    return waiting_for(executor->config.context, &list->executions[number].request, &executor->wait_seconds, error);
+    return waiting_for(executor->config.context, &list->executions[number].request, &executor->seconds.wait, error);
 }

@@ -127,7 +127,7 @@ static weft_status open_groups(struct executor *executor, struct error *error)
     weft_status status = executor_groups_of(executor, &groups, error);
     if (status != WEFT_OK)
         return status;
-    groups.values.waited = groups.gradients.waited = &executor->wait_seconds;
+    groups.values.waited = groups.gradients.waited = &executor->seconds.wait;
     executor->share = gradient_groups_share(&groups.gradients, executor->data_rank, executor->data);
     status = value_groups_open(&groups.values, &executor->values, error);
     if (status == WEFT_OK)
@@ -136,7 +136,7 @@ static weft_status open_groups(struct executor *executor, struct error *error)
     struct sparse_gradient_config table;
     if (status != WEFT_OK || !executor_sparse_table_of(executor, &table))
         return status;
-    table.waited = &executor->wait_seconds;
+    table.waited = &executor->seconds.wait;
     return sparse_gradient_open(&table, &executor->table, error);
 }
 

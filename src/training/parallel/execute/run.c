@@ -36,6 +36,32 @@ static const struct operation_functions {
     [OPERATION_FINISH] = {.begin = finish_step},
 };
 
+/* An operation has taken the time since `begin`, and waited since the sum of waits was `waited`. */
+static void note_seconds(struct executor *executor, const struct step_operation *operation, uint64_t begin,
+                         double waited)
+{
+    struct executor_seconds *seconds = &executor->seconds;
+    const double wait = seconds->wait - waited;
+    switch (operation->kind) {
+    case OPERATION_FORWARD:
+    case OPERATION_BACKWARD_INPUT:
+    case OPERATION_BACKWARD_WEIGHTS:
+        seconds->tensor_wait += wait;
+        break;
+    case OPERATION_GATHER:
+    case OPERATION_REDUCE:
+    case OPERATION_SHARE:
+        seconds->data_wait += wait;
+        break;
+    case OPERATION_NORM:
+    case OPERATION_UPDATE:
+        seconds->optimizer += (double)(clock_now() - begin) * 1e-9 - wait;
+        break;
+    default:
+        break;
+    }
+}
+
 /* Wait for what an operation depends on. */
 static weft_status complete_dependencies(struct executor *executor, struct executor_task *task,
                                          struct executor_list *list, uint32_t number, struct error *error)
@@ -47,7 +73,9 @@ static weft_status complete_dependencies(struct executor *executor, struct execu
         const executor_operation complete = operation_functions[schedule->operations[before].kind].complete;
         if (list->executions[before].complete || !complete)
             continue;
+        const double waited = executor->seconds.wait;
         const weft_status status = complete(executor, task, list, before, error);
+        note_seconds(executor, &schedule->operations[before], 0, waited);
         if (status != WEFT_OK)
             return status;
         list->executions[before].complete = true;
@@ -66,9 +94,11 @@ static weft_status begin_operation(struct executor *executor, struct executor_ta
 {
     const struct step_operation *operation = &list->schedule.operations[number];
     const uint64_t begin = clock_now();
+    const double waited = executor->seconds.wait;
     if (operation->kind == OPERATION_NORM)
-        executor->norm_seconds = (double)(begin - executor->began) * 1e-9;
+        executor->seconds.norm = (double)(begin - executor->began) * 1e-9;
     const weft_status status = operation_functions[operation->kind].begin(executor, task, list, number, error);
+    note_seconds(executor, operation, begin, waited);
     if (is_own_pass(task, operation)) {
         struct executor_passes *passes = executor_list_passes(list, operation->kind, operation->unit);
         passes->seconds += (double)(clock_now() - begin) * 1e-9;
@@ -120,17 +150,16 @@ weft_status executor_step(struct executor *executor, const struct executor_input
         .loss_scale = input->loss_scale ? input->loss_scale : 1,
     };
     memset(executor->sums, 0, executor->sum_count * sizeof *executor->sums);
-    executor->wait_seconds = 0;
+    executor->seconds = (struct executor_seconds){0};
     executor->began = clock_now();
     const weft_status status = execute(executor, &task, &executor->training, error);
+    executor->seconds.pass = seconds_of_passes(&executor->training);
     *result = (struct executor_result){.loss = task.loss,
                                        .gradient_norm = task.norm,
                                        .stop = task.stop,
                                        .diverged = task.diverged,
                                        .skipped = task.skipped,
-                                       .wait_seconds = executor->wait_seconds,
-                                       .pass_seconds = seconds_of_passes(&executor->training),
-                                       .norm_seconds = executor->norm_seconds};
+                                       .seconds = executor->seconds};
     return status;
 }
 

@@ -12,27 +12,30 @@
 
 /*
  * best[s][u]: the smallest possible cost of the largest of s stages that hold the first u units. The last of them begins
- * at some unit c, so it is the smallest over c of max(best[s - 1][c], cost of units c to u).
+ * at some unit c, so it is the smallest over c of max(best[s - 1][c], cost of units c to u). Of equal ones the largest c
+ * counts.
+ *
+ * Row s, `best`, from row s - 1, `others`, for u in [s, end]. The cost of the last stage falls with c, that of the others
+ * rises, and the c where they cross rises with u, so it is not searched from the beginning for each u.
  */
-static void fill_best(const double *before, uint32_t units, uint32_t stages, double *best, uint32_t *begin)
+static void fill_best(const double *before, const double *others, uint32_t s, uint32_t end, double *best,
+                      uint32_t *begin)
 {
-    const size_t row = units + 1;
-    for (uint32_t u = 0; u <= units; u++)
-        best[u] = u ? INFINITY : 0;
-    for (uint32_t s = 1; s <= stages; s++)
-        for (uint32_t u = 0; u <= units; u++) {
-            best[s * row + u] = INFINITY;
-            for (uint32_t c = u; c-- > 0;) {
-                const double last = before[u] - before[c], others = best[(s - 1) * row + c],
-                             largest = last > others ? last : others;
-                if (last >= best[s * row + u])
-                    break; /* it only grows */
-                if (largest < best[s * row + u]) {
-                    best[s * row + u] = largest;
-                    begin[s * row + u] = c;
-                }
-            }
+    uint32_t above = s - 1; /* the first c at which the others cost more */
+    for (uint32_t u = s; u <= end; u++) {
+        while (above < u && before[u] - before[above] >= others[above])
+            above++;
+        const double last = above >= s ? before[u] - before[above - 1] : INFINITY;
+        if (above == u || last < others[above]) {
+            best[u] = last;
+            begin[u] = above - 1;
+            continue;
         }
+        best[u] = others[above];
+        begin[u] = above;
+        while (begin[u] + 1 < u && others[begin[u] + 1] == best[u])
+            begin[u]++;
+    }
 }
 
 weft_status stages_balance(const double *costs, uint32_t units, uint32_t stages, uint32_t *first_unit,
@@ -42,22 +45,25 @@ weft_status stages_balance(const double *costs, uint32_t units, uint32_t stages,
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "%u pipeline stages need as many layers, but the network has %u; use fewer stages", stages,
                          units);
-    const size_t cells = (size_t)(stages + 1) * (units + 1);
-    double *best = malloc((cells + units + 1) * sizeof *best), *before = best + cells;
-    uint32_t *begin = calloc(cells, sizeof *begin);
-    if (!best || !begin) {
-        free(best);
+    const size_t row = (size_t)units + 1;
+    double *before = malloc(3 * row * sizeof *before), *best[] = {before + row, before + 2 * row};
+    uint32_t *begin = malloc((stages + 1) * row * sizeof *begin);
+    if (!before || !begin) {
+        free(before);
         free(begin);
-        return error_memory(error, cells * sizeof *best, "the stages of a pipeline");
+        return error_memory(error, (stages + 1) * row * sizeof *begin, "the stages of a pipeline");
     }
     before[0] = 0;
     for (uint32_t u = 0; u < units; u++)
         before[u + 1] = before[u] + costs[u];
-    fill_best(before, units, stages, best, begin);
+    for (uint32_t u = 0; u <= units; u++)
+        best[0][u] = u ? INFINITY : 0;
+    for (uint32_t s = 1; s <= stages; s++) /* each of the stages after it has a unit */
+        fill_best(before, best[(s - 1) % 2], s, units - (stages - s), best[s % 2], begin + s * row);
     first_unit[stages] = units;
     for (uint32_t s = stages; s > 0; s--)
-        first_unit[s - 1] = begin[s * (size_t)(units + 1) + first_unit[s]];
-    free(best);
+        first_unit[s - 1] = begin[s * row + first_unit[s]];
+    free(before);
     free(begin);
     return WEFT_OK;
 }

@@ -8,7 +8,7 @@
 /**
  * Cut `units` with the given costs into `stages` runs, none of them empty, so that the largest sum is as small as
  * possible: the slowest stage sets the pace. first_unit[0 .. stages] receives the first unit of each stage and, at the
- * end, the number of units. Takes units^2 x stages steps.
+ * end, the number of units. Takes units x stages steps.
  *
  * Errors: ARGUMENT if there are fewer units than stages; MEMORY.
  */

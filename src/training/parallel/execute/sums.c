@@ -121,7 +121,7 @@ weft_status executor_tie_complete(struct executor *executor, struct executor_tas
 {
     const uint32_t group = (uint32_t)model_tied_group(executor->description);
     struct group_slice slice;
-    double *waited = &executor->wait_seconds;
+    double *waited = &executor->seconds.wait;
     weft_status status = waiting_for(executor->config.context, &executor->tied_receive, waited, error);
     if (status == WEFT_OK)
         status = waiting_for(executor->config.context, &list->executions[number].request, waited, error);
@@ -214,7 +214,7 @@ static weft_status add_over_ranks(struct executor *executor, struct error *error
     const weft_status status = library_error(
         config->context,
         weft_allreduce(executor->sums, executor->sums, executor->sum_count, WEFT_F64, WEFT_SUM, config->comm), error);
-    waiting_add(&executor->wait_seconds, begin);
+    waiting_add(&executor->seconds.wait, begin);
     return status;
 }
 

@@ -20,7 +20,7 @@ static bool tensor_ready(struct executor *executor)
 static void tensor_note(struct executor *executor, uint64_t begin, weft_status status)
 {
     library_error(executor->config.context, status, &executor->tensor_failure);
-    waiting_add(&executor->wait_seconds, begin);
+    waiting_add(&executor->seconds.wait, begin);
 }
 
 /* Note a collective of the pass under way, if it is recorded. */

@@ -77,7 +77,7 @@ static weft_status update_group(struct executor *executor, const struct executor
     const struct sharded_ranks ranks = {.context = config->context,
                                         .slices = config->zero ? executor->comms.axes[MESH_DATA] : NULL,
                                         .tensor = executor->layers,
-                                        .waited = &executor->wait_seconds};
+                                        .waited = &executor->seconds.wait};
     const double mean = 1.0 / (config->micro_batches * task->loss_scale),
                  clip = config->clip > 0 && task->norm > config->clip ? config->clip / task->norm : 1;
     const struct optimizer_step step = {.number = task->number, .rate = task->rate, .gradient_scale = mean * clip};

@@ -27,75 +27,6 @@ const char *step_pipeline_name(enum step_pipeline order)
     return order == STEP_EVALUATION ? "evaluation" : step_pipeline_names[order];
 }
 
-static uint32_t smaller(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
-uint32_t step_warm_up(const struct step_shape *shape, uint32_t pipeline_rank)
-{
-    const uint32_t following = shape->pipeline - 1 - pipeline_rank, local_stages = shape->stages / shape->pipeline;
-    switch (shape->order) {
-    case STEP_GPIPE:
-        return shape->micro_batches;
-    case STEP_INTERLEAVED:
-        return smaller(2 * following + (local_stages - 1) * shape->pipeline, shape->micro_batches * local_stages);
-    default:
-        return smaller(following, shape->micro_batches);
-    }
-}
-
-uint32_t step_slots_bound(const struct step_shape *shape, uint32_t pipeline_rank)
-{
-    const uint32_t total = shape->micro_batches * (shape->stages / shape->pipeline);
-    if (shape->order == STEP_ZERO_BUBBLE_H1)
-        return smaller(shape->pipeline, total);
-    return smaller(step_warm_up(shape, pipeline_rank) + 1, total);
-}
-
-weft_status step_check_shape(const struct step_shape *shape, struct error *error)
-{
-    const char *name = step_pipeline_name(shape->order);
-    if (shape->pipeline < 1 || shape->micro_batches < 1 || shape->data < 1 || shape->zero > 3 || shape->prefetch < 1)
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "a step of %u micro-batches on %u x %u ranks with ZeRO-%u and %u units ahead is impossible",
-                         shape->micro_batches, shape->data, shape->pipeline, shape->zero, shape->prefetch);
-    if (shape->stages < shape->pipeline || shape->stages % shape->pipeline)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "%u stages do not divide among %u pipeline ranks", shape->stages,
-                         shape->pipeline);
-    if (shape->stages > shape->pipeline &&
-        ((shape->order != STEP_INTERLEAVED && shape->order != STEP_EVALUATION) || shape->pipeline == 1))
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "%s has one stage on each of %u ranks, not %u stages; several on a rank need 'interleaved'",
-                         name, shape->pipeline, shape->stages);
-    if (shape->order == STEP_INTERLEAVED && shape->micro_batches % shape->pipeline)
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "interleaved needs a multiple of %u micro-batches, one for each pipeline rank, not %u",
-                         shape->pipeline, shape->micro_batches);
-    for (uint32_t s = 0; s < shape->stages; s++)
-        if (shape->first_unit[s] >= shape->first_unit[s + 1] || shape->first_unit[0] != 0)
-            return error_set(error, WEFT_ERROR_ARGUMENT, "stage %u of %u has no layers", s, shape->stages);
-    return WEFT_OK;
-}
-
-bool step_stage_is_local(const struct step_shape *shape, uint32_t pipeline_rank, uint32_t stage)
-{
-    return stage % shape->pipeline == pipeline_rank;
-}
-
-uint32_t step_unit_stage(const struct step_shape *shape, uint32_t unit)
-{
-    uint32_t stage = 0;
-    while (shape->first_unit[stage + 1] <= unit)
-        stage++;
-    return stage;
-}
-
-bool step_unit_adds_tied(const struct step_shape *shape, uint32_t unit)
-{
-    return shape->tied && (unit == 0 || (shape->pipeline > 1 && unit + 1 == shape->first_unit[shape->stages]));
-}
-
 /* ---- the writer ---- */
 
 /* Numbers of memory that are handed out, the lowest free one first. */
@@ -122,7 +53,7 @@ static void number_pool_give_back(struct number_pool *pool, uint32_t number)
     if (number == STEP_NONE)
         return;
     pool->taken[number] = false;
-    pool->first = smaller(pool->first, number);
+    pool->first = number < pool->first ? number : pool->first;
 }
 
 /* A micro-batch on a stage of this rank. */
@@ -603,8 +534,9 @@ weft_status step_count(const struct step_shape *shape, uint32_t pipeline_rank, s
     struct step_shape counted = *shape;
     struct step_schedule counts = {.pipeline_rank = pipeline_rank};
     struct step_writer writer = {.shape = &counted, .schedule = &counts, .counts = true, .error = error};
-    if (shape->order != STEP_GPIPE && shape->order != STEP_EVALUATION)
-        counted.micro_batches = smaller(shape->micro_batches, COUNTED_ROUNDS * shape->pipeline);
+    if (shape->order != STEP_GPIPE && shape->order != STEP_EVALUATION &&
+        shape->micro_batches > COUNTED_ROUNDS * shape->pipeline)
+        counted.micro_batches = COUNTED_ROUNDS * shape->pipeline;
     if ((status = open_writer(&writer)) == WEFT_OK) {
         pipeline_orders[shape->order](&counted, pipeline_rank, &writer.order);
         count_numbers(&writer);

@@ -96,9 +96,13 @@ static weft_status trainer_take_step(struct trainer *trainer, bool *stopping, bo
         .loss_scale = scale,
         .skipped = result.skipped,
         .seconds = (double)(clock_now() - begin) * 1e-9,
-        .wait_seconds = result.wait_seconds,
-        .pass_seconds = result.pass_seconds,
-        .norm_seconds = result.norm_seconds,
+        .wait_seconds = result.seconds.wait,
+        .tensor_wait_seconds = result.seconds.tensor_wait,
+        .data_wait_seconds = result.seconds.data_wait,
+        .compute_seconds = result.seconds.pass - result.seconds.tensor_wait,
+        .optimizer_seconds = result.seconds.optimizer,
+        .pass_seconds = result.seconds.pass,
+        .norm_seconds = result.seconds.norm,
         .data_seconds = (double)(trainer->read_time - read_time) * 1e-9,
     };
     report_step(&trainer->report, &report);

@@ -109,6 +109,10 @@ static weft_status json_step(void *state, const struct report_figures *figures, 
     put_figure(&writer, report_name_keys[REPORT_NAME_GRADIENT_NORM], step->gradient_norm);
     put_figure(&writer, report_name_keys[REPORT_NAME_SECONDS], step->seconds);
     put_figure(&writer, report_name_keys[REPORT_NAME_WAIT_SECONDS], step->wait_seconds);
+    put_figure(&writer, report_name_keys[REPORT_NAME_TENSOR_WAIT_SECONDS], step->tensor_wait_seconds);
+    put_figure(&writer, report_name_keys[REPORT_NAME_DATA_WAIT_SECONDS], step->data_wait_seconds);
+    put_figure(&writer, report_name_keys[REPORT_NAME_COMPUTE_SECONDS], step->compute_seconds);
+    put_figure(&writer, report_name_keys[REPORT_NAME_OPTIMIZER_SECONDS], step->optimizer_seconds);
     put_figure(&writer, report_name_keys[REPORT_NAME_DATA_SECONDS], step->data_seconds);
     put_figure(&writer, report_name_keys[REPORT_NAME_TOKENS_PER_SECOND], figures->speed.tokens);
     put_figure(&writer, report_name_keys[REPORT_NAME_UTILIZATION], figures->speed.share);

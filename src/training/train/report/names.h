@@ -3,12 +3,19 @@
 #ifndef WEFT_TRAINING_TRAIN_REPORT_NAMES_H
 #define WEFT_TRAINING_TRAIN_REPORT_NAMES_H
 
+#include "base/error.h"
+#include "base/file/file.h"
+
 enum report_name {
     REPORT_NAME_LOSS,
     REPORT_NAME_RATE,
     REPORT_NAME_GRADIENT_NORM,
     REPORT_NAME_SECONDS,
     REPORT_NAME_WAIT_SECONDS,
+    REPORT_NAME_TENSOR_WAIT_SECONDS,
+    REPORT_NAME_DATA_WAIT_SECONDS,
+    REPORT_NAME_COMPUTE_SECONDS,
+    REPORT_NAME_OPTIMIZER_SECONDS,
     REPORT_NAME_DATA_SECONDS,
     REPORT_NAME_TOKENS_PER_SECOND,
     REPORT_NAME_UTILIZATION,
@@ -28,6 +35,12 @@ extern const char *const report_name_curves[REPORT_NAMES];
 
 /** The group of an evaluation's metrics ("held-out" of "held-out/loss"). */
 #define REPORT_NAME_HELD_OUT "held-out"
+
+/** The file of JSON lines in a run's directory. */
+#define REPORT_METRICS_NAME "metrics.jsonl"
+
+/** The file of JSON lines that `word` names: itself, or that in the directory. Errors: ARGUMENT if it has none. */
+weft_status report_find_metrics(const char *word, char path[FILE_PATH_BYTES], struct error *error);
 
 /** The suffix of event files whose curves are also collected in another way, so that they are not read twice. */
 #define REPORT_NAME_COLLECTED ".collected"

@@ -27,14 +27,18 @@ struct report_step {
     uint64_t step; /**< steps done, this one included */
     double loss;   /**< mean over the global batch, natural logarithm */
     double rate;
-    double gradient_norm; /**< before clipping */
-    double loss_scale;    /**< that the gradient was computed with; 0: gradients are not scaled */
-    bool skipped;         /**< the gradient was not finite, and weights are as before */
-    double seconds;       /**< of wall time */
-    double wait_seconds;  /**< of these, waiting for communication */
-    double data_seconds;  /**< of these, reading the data */
-    double pass_seconds;  /**< of these, in passes of layers; not in reports, nor is the next */
-    double norm_seconds;  /**< from the beginning until this rank came to the gradient's norm */
+    double gradient_norm;       /**< before clipping */
+    double loss_scale;          /**< that the gradient was computed with; 0: gradients are not scaled */
+    bool skipped;               /**< the gradient was not finite, and weights are as before */
+    double seconds;             /**< of wall time */
+    double wait_seconds;        /**< of these, waiting for communication */
+    double tensor_wait_seconds; /**< of that, for collectives within layers, over the tensor axis */
+    double data_wait_seconds;   /**< of that, for collectives over the data axis */
+    double compute_seconds;     /**< in passes of layers, without waiting */
+    double optimizer_seconds;   /**< in the norm and updates, without waiting */
+    double data_seconds;        /**< of these, reading the data */
+    double pass_seconds;        /**< of these, in passes of layers, with waiting; not in reports, nor is the next */
+    double norm_seconds;        /**< from the beginning until this rank came to the gradient's norm */
 };
 
 /** The destinations of reports. Strings are borrowed for the life of the report. */

@@ -90,12 +90,12 @@ struct executor {
     double *sums; /**< squares of the gradient's blocks for each tensor rank, losses of a global batch, requests to
                      stop */
     size_t sum_count;
-    float *block;                      /**< DEVICE_SQUARES_BLOCK elements, for the norm on a tensor axis */
-    double *scratch;                   /**< sums of squares of one tensor, for the optimizer */
-    bool *has_layer;                   /**< of each layer */
-    double wait_seconds, norm_seconds; /**< see struct executor_result */
-    uint64_t began;                    /**< clock_now(), of the step */
-    uint64_t micro_batch;              /**< of the pass under way */
+    float *block;    /**< DEVICE_SQUARES_BLOCK elements, for the norm on a tensor axis */
+    double *scratch; /**< sums of squares of one tensor, for the optimizer */
+    bool *has_layer; /**< of each layer */
+    struct executor_seconds seconds;
+    uint64_t began;       /**< clock_now(), of the step */
+    uint64_t micro_batch; /**< of the pass under way */
 };
 
 /** Forward and both backward passes: the first kinds of operations. */
