@@ -202,7 +202,8 @@ static weft_status simulate_with(struct simulate_simulation *simulation, struct 
     if (status == WEFT_OK) {
         ended = simulate_run(simulation);
         if (simulation->events.exhausted)
-            status = error_memory(error, simulation->events.room * sizeof *simulation->events.heap, "the simulator");
+            status =
+                error_memory(error, simulation->events.node_room * sizeof *simulation->events.nodes, "the simulator");
     }
     for (uint32_t i = 0; status == WEFT_OK && ended && i < simulation->runner_count; i++)
         if (simulation->runners[i].iteration < simulation->iterations)
@@ -217,7 +218,7 @@ static weft_status simulate_with(struct simulate_simulation *simulation, struct 
     network_close(&simulation->network);
     free(simulation->memory);
     free(simulation->cores);
-    free(simulation->events.heap);
+    simulate_events_close(&simulation->events);
     return status;
 }
 

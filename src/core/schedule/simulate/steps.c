@@ -409,7 +409,7 @@ static void visible(struct simulate_simulation *simulation, double now, uint32_t
 void simulation_step_event(struct simulate_simulation *simulation, const struct simulate_event *event)
 {
     const struct runner *runner;
-    switch (event_kind_of(event)) {
+    switch (event->kind) {
     case EVENT_TRY:
         simulate_begin(simulation, event->time, event->subject);
         break;
