@@ -21,7 +21,7 @@ static struct {
     const char *cluster, *precision, *optimizer, *gradients, *save, *svg, *curve;
     int64_t ranks, nodes, show, prices;
     double gap;
-    bool json;
+    bool json, measure;
 } chosen;
 
 static const struct cli_option options[] = {
@@ -49,6 +49,9 @@ static const struct cli_option options[] = {
                 .default_text = "all of the cluster; here, as many as it pays to use"),
     CLI_INTEGER("nodes", 'N', "N", &chosen.nodes, "0", 0, 4096, "without --cluster: nodes like this machine",
                 .default_text = "1"),
+
+    CLI_FLAG("measure", 0, &chosen.measure, "with --cluster: measure what layers cost on this machine",
+             .default_text = "the devices that the cluster describes"),
 
     CLI_GROUP("Output"),
     CLI_TEXT("save", 0, "FILE", &chosen.save, NULL, "write the best plan to FILE, for weft train --plan"),
@@ -115,7 +118,11 @@ static weft_status plan_open_cluster(struct plan_problem *problem, struct error 
     if (chosen.cluster && chosen.nodes)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "--nodes is for plans without --cluster: '%s' says how many hosts there are", chosen.cluster);
+    if (chosen.measure && !chosen.cluster)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--measure is for plans with --cluster: without it layers are measured anyway");
     const uint32_t nodes = chosen.nodes ? (uint32_t)chosen.nodes : 1, ranks = (uint32_t)chosen.ranks;
+    planning->measures = chosen.measure;
     weft_status status = planning_describe(planning, chosen.cluster, nodes, ranks, error);
     if (status != WEFT_OK)
         return status;
@@ -128,7 +135,7 @@ static weft_status plan_open_cluster(struct plan_problem *problem, struct error 
     if (status != WEFT_OK)
         return status;
     setting->space.ranks_most = planning->planned.step.ranks;
-    setting->space.ranks_least = chosen.ranks || planning_has_devices(planning) ? setting->space.ranks_most : 1;
+    setting->space.ranks_least = chosen.ranks || chosen.cluster ? setting->space.ranks_most : 1;
     return WEFT_OK;
 }
 

@@ -3,12 +3,22 @@
 
 #include "core/topology/cluster_name.h"
 
+/* Ranks compute as this machine does, all alike. */
+static void forget_devices(struct cluster_file *file)
+{
+    file->device_count = 0;
+    for (uint32_t g = 0; g < file->group_count; g++)
+        file->groups[g].device = 0;
+}
+
 weft_status planning_describe(struct planning *planning, const char *name, uint32_t nodes, uint32_t ranks,
                               struct error *error)
 {
     weft_status status = machine_discover(&planning->machine, error);
     if (status == WEFT_OK && name) {
         status = cluster_name_load(name, &planning->file, error);
+        if (planning->measures)
+            forget_devices(&planning->file);
         return status == WEFT_OK ? cluster_describe_file(&planning->file, planning->machine, &planning->cluster, error)
                                  : status;
     }

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What bench/predict and bench/plans share: measured machines, and steps of training that are measured."""
+import json
+import os
+import subprocess
+import sys
+
+from contenders import ROOT
+
+CLUSTER = os.path.join(ROOT, "tests", "cluster", "cluster")
+
+
+def output_of(command):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=3600, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)} failed: {done.stderr[-800:]}")
+    return done.stdout
+
+
+def place_of(ranks, hosts):
+    """Words of weft run for ranks of this machine, or of the hosts of the test cluster."""
+    if not hosts:
+        return ["-n", str(ranks)]
+    return ["--hosts", ",".join(f"host{h}:{ranks // hosts}" for h in range(hosts)), "--agent", os.environ["WEFT_AGENT"]]
+
+
+def measure(chosen, ranks, hosts, words):
+    """The median step of one run, in milliseconds."""
+    command = [chosen.weft, "bench", "train", "--warm", "1", "--steps", str(chosen.steps), "--json", *words]
+    if ranks > 1:
+        command = [chosen.weft, "run", "--no-record", "--no-prefix", *place_of(ranks, hosts), "--", *command]
+    return json.loads(next(line for line in output_of(command).splitlines() if line.startswith("{")))["step_ms"]
+
+
+def describe(chosen, ranks, hosts, path):
+    """Measure the machine and its links into a cluster file."""
+    command = [chosen.weft, "profile", "machine", "-o", path]
+    if hosts:
+        command = [chosen.weft, "run", "--no-record", "--no-prefix", *place_of(ranks, hosts), "--", *command]
+    else:
+        command += ["-n", str(ranks)]
+    output_of(command)
+
+
+def inside_cluster(script, hosts, rate, out, words):
+    """Run a script on hosts of the test cluster; it writes its results to the file `out`."""
+    done = subprocess.run([CLUSTER, "--hosts", str(hosts), "--rate", rate, "--", os.path.realpath(script), "--inside", out,
+                           "--hosts", str(hosts), "--rate", rate, *words], check=False)
+    if done.returncode:
+        sys.exit(done.returncode)
+
+
+def warn_of_load():
+    if os.getloadavg()[0] > 0.5:
+        print(f"the machine has a load of {os.getloadavg()[0]:.1f}: figures are of little use", file=sys.stderr)
