@@ -27,7 +27,8 @@ static struct {
 static const struct cli_option options[] = {
     CLI_GROUP("Training, as for weft train"),
     CLI_TEXT("model", 'm', "NAME", &chosen.config.model, "gpt", "a model size by name, or a YAML file"),
-    CLI_INTEGER("batch", 'b', "N", &chosen.config.batch, "32", 1, 1e6, "sequences in a global batch"),
+    CLI_INTEGER("batch", 'b', "N", &chosen.config.batch, "0", 0, 1e6, "sequences in a global batch",
+                .default_text = "32"),
     CLI_INTEGER("global-batch", 0, "N", &chosen.config.batch, NULL, 1, 1e6, "another name of --batch",
                 .advanced = true),
     CLI_INTEGER("sequence", 0, "N", &chosen.config.sequence, "0", 0, 1e6, "tokens in a sequence",
@@ -139,6 +140,11 @@ static weft_status plan_open_model(struct plan_problem *problem, struct error *e
         status = model_describe(&config->shape, &problem->description, error);
     if (status != WEFT_OK)
         return status;
+    if (chosen.curve && config->batch)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--steps-curve '%s' has the batches to plan for: leave --batch out", chosen.curve);
+    if (!config->batch)
+        config->batch = 32;
     if (!config->sequence)
         config->sequence = (int64_t)config->shape.context;
     if ((size_t)config->sequence > config->shape.context)

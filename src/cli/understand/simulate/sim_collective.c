@@ -72,6 +72,19 @@ static double bus_factor(const struct schedule_shape *shape)
     }
 }
 
+static void print_header(FILE *output, const struct schedule_shape *shape, const char *name)
+{
+    static const char *const places[][2] = {{"node", "nodes"}, {"leaf", "leaves"}, {"pod", "pods"}};
+    char bytes[32];
+    fprintf(output, "%s, blocks of %s, %u ranks", collective_name(shape->collective),
+            text_bytes(shape->block_bytes, bytes, sizeof bytes), shape->ranks);
+    for (uint32_t level = 0; level < shape_levels(shape); level++) {
+        uint32_t units = shape_units(shape, level);
+        fprintf(output, " %s %u %s", level == 0 ? "on" : level == 1 ? "under" : "in", units, places[level][units != 1]);
+    }
+    fprintf(output, "; %s\n", name);
+}
+
 static const char *how_text(enum simulated_how how)
 {
     return how == SIMULATED_WHOLE    ? "every rank was simulated"
@@ -161,8 +174,10 @@ static weft_status compare_algorithms(FILE *output, const struct schedule_shape 
 {
     size_t count;
     const struct algorithm *algorithms = algorithms_of(shape->collective, &count);
-    if (!chosen.json)
+    if (!chosen.json) {
+        print_header(output, shape, name);
         fprintf(output, "  %-27s %12s %12s %12s\n", "algorithm", "time", "GB/s", "bus GB/s");
+    }
     for (size_t i = 0; i < count; i++) {
         struct simulated_report report;
         char text[32];
@@ -256,21 +271,9 @@ static weft_status simulate_and_print(FILE *output, const struct schedule_shape 
         return status;
     if (chosen.json)
         return print_report_json(output, shape, name, algorithm, &report, error);
+    print_header(output, shape, name);
     print_report(output, shape, algorithm, reason, &report, launch);
     return WEFT_OK;
-}
-
-static void print_header(FILE *output, const struct schedule_shape *shape, const char *name)
-{
-    static const char *const places[][2] = {{"node", "nodes"}, {"leaf", "leaves"}, {"pod", "pods"}};
-    char bytes[32];
-    fprintf(output, "%s, blocks of %s, %u ranks", collective_name(shape->collective),
-            text_bytes(shape->block_bytes, bytes, sizeof bytes), shape->ranks);
-    for (uint32_t level = 0; level < shape_levels(shape); level++) {
-        uint32_t units = shape_units(shape, level);
-        fprintf(output, " %s %u %s", level == 0 ? "on" : level == 1 ? "under" : "in", units, places[level][units != 1]);
-    }
-    fprintf(output, "; %s\n", name);
 }
 
 static weft_status sim_collective_run(struct command_call *call, struct error *error)
@@ -305,8 +308,6 @@ static weft_status sim_collective_run(struct command_call *call, struct error *e
                            disturbance.slow_rank, shape.ranks - 1);
     if (shape.collective == COLLECTIVE_SENDRECEIVE)
         shape.peer = (shape.root + 1) % shape.ranks;
-    if (status == WEFT_OK && !chosen.json && !prints_a_file())
-        print_header(call->output, &shape, name);
     if (status == WEFT_OK && strcmp(chosen.algorithm, "all") == 0)
         status = compare_algorithms(call->output, &shape, name, &cluster, error);
     else if (status == WEFT_OK)

@@ -61,8 +61,8 @@ static const struct cli_option options[] = {
                 .default_text = "all of the cluster"),
     CLI_FLAG("measure", 0, &chosen.measure, "measure what layers cost on this machine, as weft train does",
              .default_text = "the devices that the cluster describes"),
-    CLI_INTEGER("threads", 0, "N", &chosen.threads, "1", 1, 4096, "with --measure: compute threads of a rank",
-                .advanced = true),
+    CLI_INTEGER("threads", 0, "N", &chosen.threads, "0", 0, 4096, "with --measure: compute threads of a rank",
+                .default_text = "1", .advanced = true),
 
     CLI_GROUP("Disturbances"),
     DISTURBANCE_OPTIONS(chosen.wrong),
@@ -240,7 +240,8 @@ static weft_status measure_layers(struct simulated_view *view, const struct mode
     view->measured = calloc(layers, sizeof *view->measured);
     if (!view->measured)
         return error_memory(error, layers * sizeof *view->measured, "the costs of layers");
-    weft_status status = device_open(device_cpu_name(view->config->activations), (int)chosen.threads, &device, error);
+    weft_status status = device_open(device_cpu_name(view->config->activations),
+                                     chosen.threads ? (int)chosen.threads : 1, &device, error);
     if (status != WEFT_OK)
         return status;
     status = costs_measure(view->description, device, model, view->measured, error);
@@ -313,11 +314,26 @@ static void simulated_view_close(struct simulated_view *view)
     model_description_free(view->description);
 }
 
+/* Options that would do nothing. */
+static weft_status refuse_idle_options(struct error *error)
+{
+    if (chosen.threads && !chosen.measure)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--threads is for --measure, which is not given");
+    if (chosen.measure && chosen.implementation)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--measure takes the layers of weft train, not those of '%s': give one of --measure and "
+                         "--implementation",
+                         chosen.implementation);
+    return WEFT_OK;
+}
+
 static weft_status sim_train_run(struct command_call *call, struct error *error)
 {
     struct train_config *config = &chosen.config;
     struct simulated_view view = {.config = config};
-    weft_status status = chosen.plan ? plan_load(chosen.plan, &view.plan, error) : WEFT_OK;
+    weft_status status = refuse_idle_options(error);
+    if (status == WEFT_OK && chosen.plan)
+        status = plan_load(chosen.plan, &view.plan, error);
     if (!config->model)
         config->model = chosen.plan ? view.plan.model : "gpt";
     if (status == WEFT_OK)
