@@ -98,18 +98,25 @@ static struct executor_config configure(const struct test_strategy *strategy, st
     };
 }
 
-static struct step_costs cost(const struct test_cluster *cluster, const struct executor_config *config)
+static struct step_costs cost_with(const struct test_cluster *cluster, const struct executor_config *config,
+                                   const struct model_work *work)
 {
     struct step_prices *prices;
     struct step_costs costs;
     struct error error = {0};
     if (step_prices_open(&cluster->step, &prices, &error) != WEFT_OK)
         fail_msg("%s", error.text);
-    const struct step_setting setting = {.config = config, .precision = CLUSTER_BF16, .cluster = &cluster->step};
+    const struct step_setting setting = {
+        .config = config, .precision = CLUSTER_BF16, .cluster = &cluster->step, .work = work};
     if (step_costs_of(&setting, prices, &costs, &error) != WEFT_OK)
         fail_msg("%s", error.text);
     step_prices_close(prices);
     return costs;
+}
+
+static struct step_costs cost(const struct test_cluster *cluster, const struct executor_config *config)
+{
+    return cost_with(cluster, config, NULL);
 }
 
 static struct step_result simulate(const struct step_costs *costs, const struct step_options *options)
@@ -181,6 +188,43 @@ static void compare_folded(const struct test_cluster *cluster, const struct test
     model_description_free(description);
 }
 
+/* Costs are the same with work that the caller has recorded. */
+static void work_may_be_recorded_before(void **state)
+{
+    struct test_cluster cluster;
+    open_cluster(&cluster, 32, 4, 2);
+    for (size_t i = 0; i < ARRAY_SIZE(strategies); i++) {
+        struct model_description *description = describe(8, 64, 8), *divided;
+        const struct executor_config config = configure(&strategies[i], description);
+        const struct work_settings settings = {.implementation = implementation_weft(CLUSTER_BF16),
+                                               .batch = config.model.batch,
+                                               .sequence = config.model.sequence,
+                                               .divides_rows = config.sequence_parallel,
+                                               .recompute = config.model.recompute};
+        struct model_work *work;
+        assert_int_equal(model_description_copy(description, &divided, NULL), WEFT_OK);
+        assert_int_equal(model_divide(divided, strategies[i].tensor, 0, NULL), WEFT_OK);
+        assert_int_equal(model_work_open(divided, &settings, &work, NULL), WEFT_OK);
+        struct step_costs here = cost(&cluster, &config), before = cost_with(&cluster, &config, work);
+        const size_t units = here.units, tensors = here.class_count[MESH_TENSOR] * units * WORK_PASSES,
+                     datas = here.class_count[MESH_DATA] * units;
+        assert_memory_equal(before.layers, here.layers, 2 * units * sizeof *here.layers);
+        assert_memory_equal(before.first_unit, here.first_unit, (here.shape.stages + 1) * sizeof *here.first_unit);
+        assert_memory_equal(before.within, here.within, tensors * sizeof *here.within);
+        assert_memory_equal(before.gathers, here.gathers, datas * sizeof *here.gathers);
+        assert_memory_equal(before.reductions, here.reductions, datas * sizeof *here.reductions);
+        assert_memory_equal(before.sharings, here.sharings, datas * sizeof *here.sharings);
+        assert_memory_equal(before.messages, here.messages, sizeof here.messages);
+        assert_memory_equal(before.ties, here.ties, sizeof here.ties);
+        step_costs_free(&here);
+        step_costs_free(&before);
+        model_work_close(work);
+        model_description_free(divided);
+        model_description_free(description);
+    }
+    close_cluster(&cluster);
+}
+
 static void folded_equals_unfolded(void **state)
 {
     static const uint32_t each[] = {1, 2, 4, 8};
@@ -193,8 +237,7 @@ static void folded_equals_unfolded(void **state)
             compare_folded(&cluster, &strategies[i],
                            &(struct step_perturbation){.degraded_share = 0.25, .reading = 1e10});
             compare_folded(&cluster, &strategies[i],
-                           &(struct step_perturbation){
-                               .degraded_share = 0.25, .degraded_level = 1, .writing = 1e10});
+                           &(struct step_perturbation){.degraded_share = 0.25, .degraded_level = 1, .writing = 1e10});
             cluster.links.interfaces = 2;
             compare_folded(&cluster, &strategies[i], &(struct step_perturbation){0});
             cluster.device_of[3] = 1; /* a slow device */
@@ -370,7 +413,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(folded_equals_unfolded),    cmocka_unit_test(pipelines_are_those_of_step_play),
         cmocka_unit_test(messages_share_interfaces), cmocka_unit_test(collectives_move_their_bytes),
-        cmocka_unit_test(perturbations_slow_a_step),
+        cmocka_unit_test(perturbations_slow_a_step), cmocka_unit_test(work_may_be_recorded_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,8 +96,8 @@ static void print_comparisons(const struct plan *plan, const struct measured_ste
 {
     const struct comparison *step = &all->list[0];
     char text[STRATEGY_TEXT_BYTES];
-    fprintf(output, "%s: %s; medians of %u steps\n", plan->model, strategy_describe(&plan->strategy, text),
-            measured->steps);
+    fprintf(output, "%s: %s; %s of %u step%s\n", plan->model, strategy_describe(&plan->strategy, text),
+            measured->steps == 1 ? "times" : "medians", measured->steps, measured->steps == 1 ? "" : "s");
     fprintf(output, "%-27s %13s %8s %13s %8s %13s\n", "", "predicted", "", "measured", "", "difference");
     for (size_t i = 0; i < all->count; i++) {
         const struct comparison *row = &all->list[i];
