@@ -8,26 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const strategy_recomputes[] = {"nothing", "attention", "all", NULL};
-
 #define RECOMPUTES 3
 
 /* ---- the space ---- */
 
-static weft_status find_tensor_extents(struct strategy_space *space, struct error *error)
+/* No more ranks than elements of a row. */
+static void find_tensor_extents(struct strategy_space *space)
 {
-    weft_status status = WEFT_OK;
-    for (uint32_t tensor = 1; tensor <= space->ranks_most && status == WEFT_OK; tensor++) {
-        struct model_description *divided;
-        status = model_description_copy(space->description, &divided, error);
-        if (status != WEFT_OK)
-            return status;
-        space->tensor_divides[tensor] = tensor == 1 || model_divide(divided, tensor, 0, NULL) == WEFT_OK;
-        model_description_free(divided);
-        if (tensor >= space->description->shape.width) /* more ranks than elements of a row */
-            break;
-    }
-    return status;
+    for (uint32_t tensor = 1; tensor <= space->ranks_most && tensor <= space->description->shape.width; tensor++)
+        space->tensor_divides[tensor] =
+            tensor == 1 || model_check_division(space->description, tensor, NULL) == WEFT_OK;
 }
 
 weft_status strategy_space_open(struct strategy_space *space, struct error *error)
@@ -39,7 +29,8 @@ weft_status strategy_space_open(struct strategy_space *space, struct error *erro
     space->tensor_divides = calloc((size_t)space->ranks_most + 1, sizeof *space->tensor_divides);
     if (!space->tensor_divides)
         return error_memory(error, space->ranks_most, "the strategies");
-    return find_tensor_extents(space, error);
+    find_tensor_extents(space);
+    return WEFT_OK;
 }
 
 void strategy_space_close(struct strategy_space *space)
@@ -356,7 +347,7 @@ const char *strategy_describe(const struct strategy *strategy, char text[STRATEG
                      strategy->sequence_parallel ? "; sequence parallel" : "");
     if (strategy->recompute)
         used += snprintf(text + used, STRATEGY_TEXT_BYTES - (size_t)used, "; recompute %s",
-                         strategy_recomputes[strategy->recompute]);
+                         model_recompute_names[strategy->recompute]);
     snprintf(text + used, STRATEGY_TEXT_BYTES - (size_t)used, "; %s", weft_type_name(strategy->precision));
     return text;
 }
@@ -389,7 +380,7 @@ const char *strategy_options(const struct strategy *strategy, char text[STRATEGY
         used += snprintf(text + used, STRATEGY_TEXT_BYTES - (size_t)used, " --sequence-parallel");
     if (strategy->recompute)
         used += snprintf(text + used, STRATEGY_TEXT_BYTES - (size_t)used, " --recompute %s",
-                         strategy_recomputes[strategy->recompute]);
+                         model_recompute_names[strategy->recompute]);
     if (axes->extent[MESH_DATA] > 1 && strategy->zero < 2)
         used += snprintf(text + used, STRATEGY_TEXT_BYTES - (size_t)used, " --bucket %" PRIu64 "K",
                          strategy->bucket_bytes >> 10);

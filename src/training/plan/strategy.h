@@ -111,7 +111,4 @@ struct strategy_words {
  * long as the configuration. */
 void strategy_configure(const struct strategy *strategy, struct strategy_words *words, struct train_config *config);
 
-/** "nothing", "attention", "all", in the order of enum model_recompute. */
-extern const char *const strategy_recomputes[];
-
 #endif

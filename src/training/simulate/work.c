@@ -184,8 +184,3 @@ struct layer_work work_step(const struct implementation *implementation, enum op
         work.kernels = traffic.passes + (copies && traffic.casts);
     return work;
 }
-
-struct layer_work work_update(const struct implementation *implementation, double elements)
-{
-    return work_step(implementation, OPTIMIZER_SGD, elements);
-}

@@ -111,7 +111,4 @@ struct layer_work work_norm(const struct implementation *implementation, double 
 struct layer_work work_step(const struct implementation *implementation, enum optimizer_kind optimizer,
                             double elements);
 
-/** A step of SGD, which no optimizer undercuts: for bounds. */
-struct layer_work work_update(const struct implementation *implementation, double elements);
-
 #endif

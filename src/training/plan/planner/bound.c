@@ -199,7 +199,8 @@ static double update_seconds(const struct bound *bound)
     for (uint32_t p = 0; p < bound_pipeline(bound); p++)
         most = longer_of(most, bound->ranks[p].summed);
     most /= strategy->zero ? strategy->mesh.extent[MESH_DATA] : 1;
-    const struct layer_work update = work_update(implementation, most), norm = work_norm(implementation, most);
+    const struct layer_work update = work_step(implementation, bound->planner->setting.config->optimizer.kind, most),
+                            norm = work_norm(implementation, most);
     double least = 0;
     for (uint32_t d = 0; d < cluster->device_count; d++) {
         const double seconds =

@@ -132,7 +132,8 @@ static weft_status need_of_place(struct planner *planner, const struct train_con
                                  struct error *error)
 {
     const uint32_t ranks = mesh_ranks(&choice->mesh), data = choice->mesh.extent[MESH_DATA];
-    const struct memory_ranks all = {.count = ranks, .nodes = planner->setting.cluster->step.hosts};
+    const struct memory_ranks all = {
+        .count = ranks, .nodes = planner->setting.cluster->step.hosts, .kept = &planner->estimates};
     weft_status status = WEFT_OK;
     *needed = 0;
     const uint32_t different =
@@ -212,7 +213,8 @@ static weft_status memory_by_host(struct planner *planner, const struct strategy
                                   uint64_t *available, struct error *error)
 {
     const struct planner_cluster *cluster = planner->setting.cluster;
-    const struct memory_ranks ranks = {.count = mesh_ranks(&strategy->mesh), .nodes = cluster->step.hosts};
+    const struct memory_ranks ranks = {
+        .count = mesh_ranks(&strategy->mesh), .nodes = cluster->step.hosts, .kept = &planner->estimates};
     struct strategy_words words;
     struct train_config config;
     struct parallel_choice choice;

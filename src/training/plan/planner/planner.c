@@ -118,6 +118,7 @@ void planner_close(struct planner *planner)
     planner_passes_free(planner);
     planner_places_free(planner);
     planner_index_free(&planner->needs, free);
+    memory_kept_free(&planner->estimates);
     free(planner->summed);
     strategy_space_close(&planner->space);
     free(planner);
@@ -139,7 +140,10 @@ weft_status planner_simulate(struct planner *planner, const struct strategy *str
     struct strategy_words words;
     struct train_config config;
     struct parallel_choice choice;
+    struct pass_work *layers;
     weft_status status = planner_configure(planner, strategy, &words, &config, &choice, error);
+    if (status == WEFT_OK)
+        status = planner_work(planner, strategy, &layers, error);
     if (status != WEFT_OK)
         return status;
     struct executor_config executor = parallel_choice_executor(&config, &choice);
@@ -151,6 +155,7 @@ weft_status planner_simulate(struct planner *planner, const struct strategy *str
         .first_unit = choice.first_unit,
         .precision = precision,
         .cluster = &planner->setting.cluster->step,
+        .work = layers->work,
     };
     *costs = (struct step_costs){0};
     *result = (struct step_result){0};

@@ -7,7 +7,7 @@
 #include "training/plan/planner/planner.h"
 #include "training/simulate/step_prices.h"
 #include "training/simulate/work.h"
-#include "training/train/loop/parallel_choice.h"
+#include "training/train/loop/memory.h"
 
 /* ---- what a mesh on its places decides ---- */
 
@@ -102,6 +102,7 @@ struct planner {
     double *summed;                         /**< [unit]: 1 if its gradients are certainly summed, otherwise 0 */
     struct model_description **divided;     /**< of rank 0 of each tensor extent; NULL: not needed yet */
     struct planner_index works, tables, places, needs;
+    struct memory_kept estimates; /**< what estimates of memory share */
 };
 
 static inline uint32_t planner_device_of(const struct planner *planner, uint32_t rank)
