@@ -19,7 +19,7 @@ static const char *const any_precision[] = {"any", "f32", "bf16", "f16", NULL};
 static struct {
     struct train_config config;
     const char *cluster, *precision, *optimizer, *gradients, *save, *svg, *curve;
-    int64_t ranks, nodes, show, prices;
+    int64_t ranks, nodes, show, prices, together;
     double gap;
     bool json, measure;
 } chosen;
@@ -52,6 +52,9 @@ static const struct cli_option options[] = {
 
     CLI_FLAG("measure", 0, &chosen.measure, "with --cluster: measure what layers cost on this machine",
              .default_text = "the devices that the cluster describes"),
+    CLI_INTEGER("together", 0, "N", &chosen.together, "0", 0, 4096,
+                "while layers are measured: ranks that compute at once", .default_text = "those of a host",
+                .advanced = true),
 
     CLI_GROUP("Output"),
     CLI_TEXT("save", 0, "FILE", &chosen.save, NULL, "write the best plan to FILE, for weft train --plan"),
@@ -121,8 +124,11 @@ static weft_status plan_open_cluster(struct plan_problem *problem, struct error 
     if (chosen.measure && !chosen.cluster)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "--measure is for plans with --cluster: without it layers are measured anyway");
+    if (chosen.together && chosen.cluster && !chosen.measure)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--together is for --measure, which is not given");
     const uint32_t nodes = chosen.nodes ? (uint32_t)chosen.nodes : 1, ranks = (uint32_t)chosen.ranks;
     planning->measures = chosen.measure;
+    planning->together = (uint32_t)chosen.together;
     weft_status status = planning_describe(planning, chosen.cluster, nodes, ranks, error);
     if (status != WEFT_OK)
         return status;

@@ -18,16 +18,11 @@ void machine_costs_free(struct machine_costs *costs)
 static weft_status measure_item(struct machine_costs *costs, struct machine_measurement *item, struct error *error)
 {
     const struct model_options options = {.batch = item->micro_batch, .sequence = costs->sequence, .training = true};
-    struct device *device;
     item->costs = calloc(costs->description->layer_count, sizeof *item->costs);
     if (!item->costs)
         return error_memory(error, costs->description->layer_count * sizeof *item->costs, "the costs of layers");
-    weft_status status = device_open(device_cpu_name(item->precision), costs->threads, &device, error);
-    if (status != WEFT_OK)
-        return status;
-    status = costs_measure(costs->description, device, &options, item->costs, error);
-    device->close(device);
-    return status;
+    return costs_measure_together(costs->description, item->precision, costs->threads, item->together, &options,
+                                  item->costs, error);
 }
 
 static weft_status find_item(struct machine_costs *costs, const struct machine_measurement *key,
@@ -36,7 +31,8 @@ static weft_status find_item(struct machine_costs *costs, const struct machine_m
     for (size_t i = 0; i < costs->count; i++) {
         const struct machine_measurement *item = &costs->items[i];
         *found = item;
-        if (item->micro_batch == key->micro_batch && item->precision == key->precision)
+        if (item->micro_batch == key->micro_batch && item->precision == key->precision &&
+            item->together == key->together)
             return WEFT_OK;
     }
     weft_status status = ARRAY_RESERVE(costs->items, costs->room, costs->count + 1, "the costs of layers", error);
@@ -58,11 +54,13 @@ weft_status machine_costs_measure(void *context, const struct strategy *strategy
 {
     struct machine_costs *costs = context;
     const size_t most = MACHINE_COSTS_TOKENS / costs->sequence;
+    const uint32_t ranks = mesh_ranks(&strategy->mesh);
     const struct machine_measurement key = {
         .micro_batch = strategy->micro_batch <= most ? strategy->micro_batch
                        : most > 1                    ? (uint32_t)most
                                                      : 1,
         .precision = strategy->precision,
+        .together = ranks < costs->together ? ranks : costs->together,
     };
     const struct machine_measurement *item;
     const weft_status status = find_item(costs, &key, &item, error);

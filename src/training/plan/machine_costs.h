@@ -13,7 +13,7 @@
 #define MACHINE_COSTS_TOKENS 1024
 
 struct machine_measurement {
-    uint32_t micro_batch;
+    uint32_t micro_batch, together;
     weft_type precision;
     double *costs;
 };
@@ -21,7 +21,8 @@ struct machine_measurement {
 struct machine_costs {
     const struct model_description *description; /**< borrowed */
     size_t sequence;
-    int threads; /**< of a rank */
+    int threads;       /**< of a rank */
+    uint32_t together; /**< ranks that compute at once on a host, at most */
     struct machine_measurement *items;
     size_t count, room;
 };

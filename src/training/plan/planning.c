@@ -44,8 +44,11 @@ weft_status planning_open(struct planning *planning, uint32_t ranks, int threads
     setting->cluster = &planning->planned;
     if (status != WEFT_OK || !device)
         return status;
-    planning->costs = (struct machine_costs){
-        .description = setting->description, .sequence = (size_t)setting->config->sequence, .threads = threads};
+    planning->costs =
+        (struct machine_costs){.description = setting->description,
+                               .sequence = (size_t)setting->config->sequence,
+                               .threads = threads,
+                               .together = planning->together ? planning->together : planning->planned.ranks_per_host};
     setting->measure = machine_costs_measure;
     setting->context = &planning->costs;
     return WEFT_OK;

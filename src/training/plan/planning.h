@@ -9,9 +9,12 @@
 #include "training/plan/machine_costs.h"
 #include "training/plan/planner/planner.h"
 
-/** Zeroed but for `measures`, it is of nothing. planning_close() frees it, also after an error. */
+/** Zeroed but for its first members, it is of nothing. planning_close() frees it, also after an error. */
 struct planning {
-    bool measures; /**< by the caller: layers are measured on this machine, whatever devices a cluster describes */
+    /** By the caller: layers are measured on this machine, whatever devices a cluster describes; with so many ranks at once
+     * (0: those of a host). */
+    bool measures;
+    uint32_t together;
     struct machine *machine;
     struct links links;
     struct cluster_file file; /**< device_count 0: devices are not described */

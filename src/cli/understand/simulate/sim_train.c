@@ -23,7 +23,7 @@ static struct {
     struct train_config config;
     const char *cluster, *plan, *optimizer, *precision, *recompute, *implementation, *trace, *svg;
     struct disturbance_options wrong;
-    int64_t ranks, threads;
+    int64_t ranks, threads, together;
     bool measure, unfolded, json;
 } chosen;
 
@@ -63,6 +63,9 @@ static const struct cli_option options[] = {
              .default_text = "the devices that the cluster describes"),
     CLI_INTEGER("threads", 0, "N", &chosen.threads, "0", 0, 4096, "with --measure: compute threads of a rank",
                 .default_text = "1", .advanced = true),
+    CLI_INTEGER("together", 0, "N", &chosen.together, "0", 0, 4096,
+                "with --measure: ranks that compute at once meanwhile", .default_text = "those of a host",
+                .advanced = true),
 
     CLI_GROUP("Disturbances"),
     DISTURBANCE_OPTIONS(chosen.wrong),
@@ -236,16 +239,13 @@ static weft_status choose_strategy(struct simulated_view *view, struct error *er
 static weft_status measure_layers(struct simulated_view *view, const struct model_options *model, struct error *error)
 {
     const size_t layers = view->description->layer_count;
-    struct device *device;
+    const uint32_t ranks = chosen.together ? (uint32_t)chosen.together : view->planning.planned.ranks_per_host;
     view->measured = calloc(layers, sizeof *view->measured);
     if (!view->measured)
         return error_memory(error, layers * sizeof *view->measured, "the costs of layers");
-    weft_status status = device_open(device_cpu_name(view->config->activations),
-                                     chosen.threads ? (int)chosen.threads : 1, &device, error);
-    if (status != WEFT_OK)
-        return status;
-    status = costs_measure(view->description, device, model, view->measured, error);
-    device->close(device);
+    weft_status status =
+        costs_measure_together(view->description, view->config->activations, chosen.threads ? (int)chosen.threads : 1,
+                               ranks, model, view->measured, error);
     for (size_t layer = 0; layer < layers; layer++)
         view->measured[layer] /= view->choice.mesh.extent[MESH_TENSOR];
     return status;
@@ -317,8 +317,9 @@ static void simulated_view_close(struct simulated_view *view)
 /* Options that would do nothing. */
 static weft_status refuse_idle_options(struct error *error)
 {
-    if (chosen.threads && !chosen.measure)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "--threads is for --measure, which is not given");
+    if ((chosen.threads || chosen.together) && !chosen.measure)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--%s is for --measure, which is not given",
+                         chosen.threads ? "threads" : "together");
     if (chosen.measure && chosen.implementation)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "--measure takes the layers of weft train, not those of '%s': give one of --measure and "

@@ -4,6 +4,9 @@
 #include "base/clock.h"
 #include "training/model/passes.h"
 
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 /* ---- without measuring ---- */
@@ -23,7 +26,12 @@ void costs_estimate(const struct model_description *description, const struct mo
 
 /* ---- measuring ---- */
 
-#define ROUNDS 3 /* the first one warms up; the fastest of the others counts */
+/* Each copy is used so often: the first time warms up, the fastest of the others counts. */
+#define ROUNDS 3
+
+/* Layers that are alike take turns in up to so much memory. */
+#define COPIES_BYTES ((size_t)256 << 20)
+#define COPIES_MOST  4
 
 /* One layer by itself, with memory for its rows, weights and gradients. */
 struct costs_probe {
@@ -31,6 +39,8 @@ struct costs_probe {
     struct device *device;
     size_t layer;
     struct model *model;
+    uint32_t alike, copies; /* layers like this one; arrays for so many of them */
+    size_t bytes;           /* of a copy */
     char *memory;
     struct layer_arrays arrays;
     void *x, *y, *gradient;
@@ -91,23 +101,26 @@ static weft_status open_probe(struct costs_probe *probe, const struct model_opti
     own.training = true;
     own.layers = only;
     own.slots = 1;
-    const size_t bytes = lay_out_probe(probe, rows, NULL);
+    probe->bytes = lay_out_probe(probe, rows, NULL);
+    probe->copies = probe->alike < COPIES_MOST ? probe->alike : COPIES_MOST;
+    while (probe->copies > 1 && probe->copies * probe->bytes > COPIES_BYTES)
+        probe->copies--;
     weft_status status = model_open(probe->description, probe->device, &own, &probe->model, error);
     free(only);
     if (status != WEFT_OK)
         return status;
-    probe->memory = probe->device->allocate(probe->device, bytes, "the measurement of a layer", error);
-    if (!probe->memory)
-        return WEFT_ERROR_MEMORY;
-    lay_out_probe(probe, rows, probe->memory);
-    return WEFT_OK;
+    probe->memory =
+        probe->device->allocate(probe->device, probe->copies * probe->bytes, "the measurement of a layer", error);
+    return probe->memory ? WEFT_OK : WEFT_ERROR_MEMORY;
 }
 
-static weft_status run_probe(struct costs_probe *probe, double *seconds, struct error *error)
+static weft_status run_probe(struct costs_probe *probe, const struct model_options *options, double *seconds,
+                             struct error *error)
 {
-    const struct layer_call call = {.layer = probe->layer, .x = probe->x, .y = probe->y, .arrays = &probe->arrays};
     weft_status status = WEFT_OK;
-    for (int round = 0; status == WEFT_OK && round < ROUNDS; round++) {
+    for (uint32_t turn = 0; status == WEFT_OK && turn < ROUNDS * probe->copies; turn++) {
+        lay_out_probe(probe, options->batch * options->sequence, probe->memory + turn % probe->copies * probe->bytes);
+        const struct layer_call call = {.layer = probe->layer, .x = probe->x, .y = probe->y, .arrays = &probe->arrays};
         status = model_slot_load(probe->model, 0,
                                  &(struct model_batch){.tokens = probe->tokens, .targets = probe->tokens}, error);
         const uint64_t begin = clock_now();
@@ -118,7 +131,7 @@ static weft_status run_probe(struct costs_probe *probe, double *seconds, struct 
             status = probe->device->finish(probe->device, error);
         }
         const double taken = (double)(clock_now() - begin) * 1e-9;
-        if (round == 1 || (round > 1 && taken < *seconds))
+        if (turn == probe->copies || (turn > probe->copies && taken < *seconds))
             *seconds = taken;
     }
     return status;
@@ -141,6 +154,14 @@ static size_t find_alike(const struct model_description *description, size_t num
     return first;
 }
 
+static uint32_t count_alike(const struct model_description *description, size_t number)
+{
+    uint32_t count = 0;
+    for (size_t other = number; other < description->layer_count; other++)
+        count += find_alike(description, other) == number;
+    return count;
+}
+
 weft_status costs_measure(const struct model_description *description, struct device *device,
                           const struct model_options *options, double *costs, struct error *error)
 {
@@ -148,14 +169,86 @@ weft_status costs_measure(const struct model_description *description, struct de
     for (size_t i = 0; status == WEFT_OK && i < description->layer_count; i++) {
         const size_t alike = find_alike(description, i);
         struct costs_probe probe = {.description = description, .device = device, .layer = i};
+        if (alike == i)
+            probe.alike = count_alike(description, i);
         if (alike < i) {
             costs[i] = costs[alike];
             continue;
         }
         status = open_probe(&probe, options, error);
         if (status == WEFT_OK)
-            status = run_probe(&probe, &costs[i], error);
+            status = run_probe(&probe, options, &costs[i], error);
         close_probe(&probe);
     }
+    return status;
+}
+
+/* ---- together with others ---- */
+
+/* A rank that computes beside the one that is measured. */
+struct costs_neighbor {
+    pthread_t thread;
+    const struct model_description *description;
+    const struct model_options *options;
+    weft_type activations;
+    int threads;
+    atomic_bool *ends;
+};
+
+/* Failures are those of the rank that is measured, too, or leave it alone. */
+static void *compute_beside(void *argument)
+{
+    const struct costs_neighbor *neighbor = argument;
+    double *costs = calloc(neighbor->description->layer_count, sizeof *costs);
+    struct device *device;
+    if (costs && device_open(device_cpu_name(neighbor->activations), neighbor->threads, &device, NULL) == WEFT_OK) {
+        while (!atomic_load(neighbor->ends) &&
+               costs_measure(neighbor->description, device, neighbor->options, costs, NULL) == WEFT_OK)
+            continue;
+        device->close(device);
+    }
+    free(costs);
+    return NULL;
+}
+
+static uint32_t ranks_with_room(uint32_t ranks, int threads)
+{
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+        return 1;
+    const uint32_t most = (uint32_t)(CPU_COUNT(&allowed) / (threads > 1 ? threads : 1));
+    return ranks < most ? ranks : most;
+}
+
+weft_status costs_measure_together(const struct model_description *description, weft_type activations, int threads,
+                                   uint32_t ranks, const struct model_options *options, double *costs,
+                                   struct error *error)
+{
+    const uint32_t together = ranks_with_room(ranks, threads);
+    struct costs_neighbor *neighbors = calloc(together ? together : 1, sizeof *neighbors);
+    atomic_bool ends = false;
+    uint32_t begun = 0;
+    struct device *device;
+    if (!neighbors)
+        return error_memory(error, together * sizeof *neighbors, "the measurement of a layer");
+    weft_status status = device_open(device_cpu_name(activations), threads, &device, error);
+    for (uint32_t i = 0; status == WEFT_OK && i + 1 < together; i++) {
+        neighbors[i] = (struct costs_neighbor){.description = description,
+                                               .options = options,
+                                               .activations = activations,
+                                               .threads = threads,
+                                               .ends = &ends};
+        if (pthread_create(&neighbors[i].thread, NULL, compute_beside, &neighbors[i]) != 0)
+            break;
+        begun++;
+    }
+    if (status == WEFT_OK) {
+        status = costs_measure(description, device, options, costs, error);
+        device->close(device);
+    }
+    atomic_store(&ends, true);
+    for (uint32_t i = 0; i < begun; i++)
+        pthread_join(neighbors[i].thread, NULL);
+    free(neighbors);
     return status;
 }
