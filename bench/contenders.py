@@ -44,7 +44,7 @@ def compile_with(compiler, program, source, *words, libraries=()):
     """Compile a program of bench/peers with the code that times it; returns `program`."""
     os.makedirs(os.path.dirname(program), exist_ok=True)
     subprocess.run([compiler, "-O3", "-D_GNU_SOURCE", "-I" + os.path.join(ROOT, "src"), "-I" + os.path.join(HERE, "peers"), *words,
-                    "-o", program, os.path.join(HERE, "peers", source), os.path.join(ROOT, "src", "cli", "bench_timing.c"), *libraries],
+                    "-o", program, os.path.join(HERE, "peers", source), os.path.join(ROOT, "src", "cli", "measure", "bench_timing.c"), *libraries],
                    check=True)
     return program
 
