@@ -53,7 +53,7 @@ static const struct cli_option options[] = {
     CLI_FLAG("measure", 0, &chosen.measure, "with --cluster: measure what layers cost on this machine",
              .default_text = "the devices that the cluster describes"),
     CLI_INTEGER("together", 0, "N", &chosen.together, "0", 0, 4096,
-                "while layers are measured: ranks that compute at once", .default_text = "those of a host",
+                "how many ranks compute at the same time while layers are measured", .default_text = "those of a host",
                 .advanced = true),
 
     CLI_GROUP("Output"),
@@ -340,7 +340,7 @@ const struct command command_plan = {
         "Lower bounds exclude strategies that cannot be faster than the best, so that it is proved to be the best of all "
         "that fit into memory.\n\n"
         "Without --cluster, ranks are processors of this machine, whose layers are measured and whose links are as "
-        "weft topo measured them. With it, hosts, devices and links are as described; nothing is measured.",
+        "weft topo measured them. With it, hosts, devices and links are as described; --measure measures the layers here.",
     .examples = "weft plan --model gpt --batch 32\n"
                 "weft plan --model gpt2-xl --cluster dgx-a100-16 --batch 512 --sequence 1024 --save plan.json\n"
                 "weft plan --model gpt2 --nodes 4 --ranks 8 --batch 64 --json\n",

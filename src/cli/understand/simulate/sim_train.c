@@ -64,7 +64,7 @@ static const struct cli_option options[] = {
     CLI_INTEGER("threads", 0, "N", &chosen.threads, "0", 0, 4096, "with --measure: compute threads of a rank",
                 .default_text = "1", .advanced = true),
     CLI_INTEGER("together", 0, "N", &chosen.together, "0", 0, 4096,
-                "with --measure: ranks that compute at once meanwhile", .default_text = "those of a host",
+                "with --measure: how many ranks compute at the same time", .default_text = "those of a host",
                 .advanced = true),
 
     CLI_GROUP("Disturbances"),

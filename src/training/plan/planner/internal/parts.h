@@ -49,11 +49,6 @@ void planner_places_free(struct planner *planner);
 double planner_data_seconds(const struct planner *planner, const struct planner_place *place,
                             const double *const bytes[PLACE_TRANSFERS]);
 
-/** The kind of device that each pipeline rank has, the slowest of its data and tensor ranks: devices[pipeline]. */
-struct pass_work;
-void planner_pipeline_devices(const struct planner *planner, const struct planner_place *place,
-                              const struct pass_work *work, uint32_t *devices);
-
 /* ---- what layers cost ---- */
 
 /** Kinds of operations that compute: forward, backward for inputs, backward for weights. */
@@ -120,6 +115,10 @@ weft_status planner_passes(struct planner *planner, const struct strategy *strat
 /** A number that is equal for equal choices of passes, without the placement. */
 uint64_t planner_work_key(const struct planner *planner, const struct strategy *strategy);
 void planner_passes_free(struct planner *planner);
+
+/** The kind of device that each pipeline rank has, the slowest of its data and tensor ranks: devices[pipeline]. */
+void planner_pipeline_devices(const struct planner *planner, const struct planner_place *place,
+                              const struct pass_work *work, uint32_t *devices);
 
 /** The stages of a strategy at STRATEGY_SCHEDULE or below; the planner's. */
 weft_status planner_cut(struct planner *planner, const struct strategy *strategy, const uint32_t **first_unit,
