@@ -26,7 +26,6 @@
 
 #define SECOND        ((uint64_t)1000000000)
 #define LIMIT_SECONDS 100
-#define SPINS         2000
 
 static struct {
     uint32_t rank, ranks;
@@ -138,7 +137,7 @@ static void finish(const struct transfer *transfer)
         progress();
         if (spins % 1024 == 1023 && clock_now() > limit)
             quit(transfer->is_send ? "a send hangs" : "a receive hangs");
-        if (options.sleep && spins >= SPINS && transfer->state == TRANSFER_ACTIVE && transport->may_sleep(transport)) {
+        if (options.sleep && transfer->state == TRANSFER_ACTIVE && transport->may_sleep(transport)) {
             struct pollfd doorbell = {.fd = transport->wait_descriptor(transport), .events = POLLIN};
             if (poll(&doorbell, 1, LIMIT_SECONDS * 1000) < 1)
                 quit("nobody woke a sleeper");

@@ -419,6 +419,31 @@ static void a_sleeper_is_woken(void **state)
     pair_close(&pair);
 }
 
+/** Looks before sleep drive the provider too: what they connect must carry the messages that waited for it. */
+static void a_connection_made_by_a_look_before_sleep_is_used(void **state)
+{
+    struct pair pair;
+    struct error error = {0};
+    uint64_t sent = 7, received = 0;
+    pair_open(&pair, NULL, 0, 0);
+    struct transport *sleeper = pair.transports[0], *awake = pair.transports[1];
+    struct transfer send = message(true, 0, &sent, sizeof sent, 1),
+                    receive = message(false, 0, &received, sizeof received, 1);
+    begin(&pair, 1, &receive);
+    begin(&pair, 0, &send);
+    uint64_t limit = clock_now() + LIMIT_SECONDS * (uint64_t)1000000000;
+    while (receive.state == TRANSFER_ACTIVE) {
+        assert_int_equal(awake->progress(awake, &error), WEFT_OK);
+        struct pollfd doorbell = {.fd = sleeper->wait_descriptor(sleeper), .events = POLLIN};
+        if (!sleeper->may_sleep(sleeper) || poll(&doorbell, 1, 0) > 0)
+            assert_int_equal(sleeper->progress(sleeper, &error), WEFT_OK);
+        if (clock_now() > limit)
+            fail_msg("the message that waited for a connection never left");
+    }
+    assert_int_equal(received, sent);
+    pair_close(&pair);
+}
+
 static void cancelled_transfers_leave_their_memory_alone(void **state)
 {
     struct pair pair;
@@ -493,6 +518,7 @@ int main(void)
         cmocka_unit_test(a_network_without_order_changes_nothing),
         cmocka_unit_test(mismatches_end_both_sides),
         cmocka_unit_test(a_sleeper_is_woken),
+        cmocka_unit_test(a_connection_made_by_a_look_before_sleep_is_used),
         cmocka_unit_test(cancelled_transfers_leave_their_memory_alone),
         cmocka_unit_test(choices_are_described_and_bad_ones_refused),
     };

@@ -177,6 +177,7 @@ static bool write_chunk(struct fabric *fabric, struct peer *peer, struct path *p
         return false;
     }
     flight->posted++;
+    fabric->posts++;
     path_take_chunk(fabric, peer, path, bytes);
     return true;
 }

@@ -180,6 +180,7 @@ static bool post(struct fabric *fabric, struct peer *peer, const struct path *pa
         return false;
     }
     fabric->sends++;
+    fabric->posts++;
     if (transfer)
         flight_of(transfer)->slot = slot;
     return true;

@@ -302,6 +302,7 @@ struct fabric {
     struct fabric_channel *channel_last; /**< the last one looked up */
 
     uint32_t sends; /**< slots being sent */
+    uint64_t posts; /**< messages and chunks that the provider has taken so far */
     struct slot *free_slots;
     struct operation *free_writes;
     struct slab *slabs;
