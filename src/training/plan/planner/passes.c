@@ -71,11 +71,18 @@ static void fill_balance(const struct planner *planner, const struct implementat
     }
 }
 
+/* How many ranks compute on the fullest host. */
+static uint32_t ranks_of_host(const struct planner *planner, const struct strategy *strategy)
+{
+    const uint32_t ranks = mesh_ranks(&strategy->mesh), most = planner->setting.cluster->ranks_per_host;
+    return ranks < most ? ranks : most;
+}
+
 /* Measured costs. On a tensor axis each rank has its part. */
 static weft_status fill_measured(struct planner *planner, const struct strategy *strategy, struct pass_work *layers,
                                  struct error *error)
 {
-    const uint32_t cores = planner->setting.cluster->links.cores, together = strategy->mesh.extent[MESH_DATA];
+    const uint32_t cores = planner->setting.cluster->links.cores, together = ranks_of_host(planner, strategy);
     const double slower = cores && together > cores ? (double)together / cores : 1; /* ranks take turns on cores */
     layers->measured = calloc(planner->units, sizeof *layers->measured);
     if (!layers->measured)
@@ -167,8 +174,7 @@ static weft_status work_open(struct planner *planner, const struct strategy *str
 /* Of measured costs, the number of ranks on a host is in place of the data axis. */
 uint64_t planner_work_key(const struct planner *planner, const struct strategy *strategy)
 {
-    const uint32_t ranks = mesh_ranks(&strategy->mesh), most = planner->setting.cluster->ranks_per_host;
-    const uint32_t key[] = {planner->setting.measure ? ranks < most ? ranks : most : 1,
+    const uint32_t key[] = {planner->setting.measure ? ranks_of_host(planner, strategy) : 1,
                             strategy->mesh.extent[MESH_TENSOR],
                             strategy->micro_batch,
                             (uint32_t)strategy->recompute,
