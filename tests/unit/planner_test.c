@@ -188,10 +188,58 @@ static void the_choice_is_that_of_pricing_everything(void **state)
     assert_true(with_plans > CASES / 2 && priced < strategies / 2);
 }
 
+static weft_status measure_equal_layers(void *context, const struct strategy *strategy, double *costs,
+                                        struct error *error)
+{
+    const struct planner_case *one = context;
+    for (size_t layer = 0; layer < one->description->layer_count; layer++)
+        costs[layer] = 1e-3;
+    return WEFT_OK;
+}
+
+static double sum_of_prices(struct planner *planner, const struct strategy *partial, enum strategy_depth depth)
+{
+    struct strategy_list children = {0};
+    struct price price;
+    double sum = 0;
+    if (depth == STRATEGY_WHOLE) {
+        assert_int_equal(planner_price(planner, partial, &price, NULL), WEFT_OK);
+        return price.seconds;
+    }
+    assert_int_equal(strategy_expand(planner_space(planner), partial, depth, &children, NULL), WEFT_OK);
+    for (size_t i = 0; i < children.count; i++)
+        sum += sum_of_prices(planner, &children.items[i], (enum strategy_depth)(depth + 1));
+    free(children.items);
+    return sum;
+}
+
+/* Of all strategies, with measured layers. 0 cores: one for every rank. */
+static double sum_on_cores(uint64_t seed, uint32_t cores_per_rank)
+{
+    struct planner_case one;
+    open_case(&one, seed);
+    planner_close(one.planner);
+    one.planned.links.cores = cores_per_rank * one.planned.ranks_per_host;
+    one.setting.measure = measure_equal_layers;
+    one.setting.context = &one;
+    assert_int_equal(planner_open(&one.setting, &one.planner, NULL), WEFT_OK);
+    const double sum = sum_of_prices(one.planner, NULL, STRATEGY_ALL);
+    close_case(&one);
+    return sum;
+}
+
+/* Ranks of other hosts do not slow down those that have a core each. */
+static void only_ranks_of_a_host_share_its_cores(void **state)
+{
+    for (uint64_t seed = 1; seed <= CASES / 5; seed++)
+        assert_true(sum_on_cores(seed, 1) == sum_on_cores(seed, 0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_choice_is_that_of_pricing_everything),
+        cmocka_unit_test(only_ranks_of_a_host_share_its_cores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
