@@ -188,12 +188,13 @@ static void the_choice_is_that_of_pricing_everything(void **state)
     assert_true(with_plans > CASES / 2 && priced < strategies / 2);
 }
 
-static weft_status measure_equal_layers(void *context, const struct strategy *strategy, double *costs,
+static weft_status measure_equal_layers(void *context, const struct strategy *strategy, double (*seconds)[COSTS_PASSES],
                                         struct error *error)
 {
     const struct planner_case *one = context;
     for (size_t layer = 0; layer < one->description->layer_count; layer++)
-        costs[layer] = 1e-3;
+        for (int pass = 0; pass < COSTS_PASSES; pass++)
+            seconds[layer][pass] = 1e-3;
     return WEFT_OK;
 }
 

@@ -16,7 +16,8 @@
 
 static struct {
     struct training_measure measure;
-    double paced;
+    struct bench_pace_source pace;
+    int64_t together;
     bool json;
 } chosen;
 
@@ -30,10 +31,15 @@ static const struct cli_option options[] = {
     CLI_NUMBER("dropout", 0, "X", &chosen.measure.dropout, "0", 0, 0.99, "dropout, as in weft train",
                .default_text = "none"),
     CLI_BYTES("bucket", 0, "BYTES", &chosen.measure.bucket_bytes, "4M", "gradient bytes fused into one all-reduce"),
-    CLI_NUMBER("paced", 0, "X", &chosen.paced, "0", 0, 1000,
-               "passes of layers sleep X times as long as rank 0 alone computes them, instead of computing: to time "
+    CLI_NUMBER("paced", 0, "X", &chosen.pace.scale, "0", 0, 1000,
+               "passes of layers sleep X times as long as a rank computes them, instead of computing: to time "
                "schedules on more ranks than processors",
                .default_text = "compute", .advanced = true),
+    CLI_TEXT("layer-times", 0, "FILE", &chosen.pace.layer_times, NULL,
+             "with --paced: how long passes take, as weft profile layers has measured it",
+             .default_text = "rank 0 measures them", .advanced = true),
+    CLI_INTEGER("together", 0, "N", &chosen.together, "1", 1, 4096,
+                "with --paced: how many ranks compute at the same time while rank 0 measures", .advanced = true),
     CLI_FLAG("json", 0, &chosen.json, "print a line of JSON"),
 };
 
@@ -65,12 +71,12 @@ static weft_status bench_train_print_json(FILE *output, const struct figures *fi
         "pipeline_schedule", step_pipeline_name(figures->shape->order), "stages", (int64_t)figures->shape->stages,
         "zero", (int64_t)figures->shape->zero, "threads", measure->threads, "precision", measure->precision,
         "gradients", measure->mesh.gradients, "batch", measure->batch, "micro_batch", figures->micro_batch, "sequence",
-        measure->sequence, "steps", measure->steps, "paced", chosen.paced, "step_ms", figures->steps.seconds * 1e3,
+        measure->sequence, "steps", measure->steps, "paced", chosen.pace.scale, "step_ms", figures->steps.seconds * 1e3,
         "tokens_per_second", figures->tokens_per_second, "exposed_communication_ms", figures->steps.wait_seconds * 1e3,
         "predicted_exposed_communication_ms", figures->steps.predicted_wait_seconds * 1e3, "bubble_share",
         figures->steps.bubble, "predicted_bubble_share", figures->steps.predicted_bubble, "model_flops_utilisation",
         figures->utilisation, "peak_flops", figures->peak_flops, "peak_memory_bytes",
-        json_known(chosen.paced == 0, (int64_t)figures->peak_memory_bytes), "predicted_memory_bytes",
+        json_known(chosen.pace.scale == 0, (int64_t)figures->peak_memory_bytes), "predicted_memory_bytes",
         figures->predicted_memory_bytes, "kernels", figures->kernels);
 }
 
@@ -95,9 +101,10 @@ static weft_status print_figures(FILE *output, const struct figures *figures, st
             figures->ranks == 1 ? "" : "s", measure->threads, measure->threads == 1 ? "" : "s", figures->kernels);
     print_mesh(output, figures);
     fprintf(output, ", %s, batches of %" PRId64 " x %" PRId64 " tokens%s, median of %" PRId64 " steps:\n",
-            measure->precision, measure->batch, measure->sequence, chosen.paced > 0 ? ", paced" : "", measure->steps);
+            measure->precision, measure->batch, measure->sequence, chosen.pace.scale > 0 ? ", paced" : "",
+            measure->steps);
     fprintf(output, "  %.1f ms a step, %.0f tokens/s", steps->seconds * 1e3, figures->tokens_per_second);
-    if (chosen.paced == 0)
+    if (chosen.pace.scale == 0)
         fprintf(output,
                 ", %.1f%% of the peak of %.0f GFLOP/s; at most %.0f MiB of memory a rank (%.0f "
                 "predicted)",
@@ -169,12 +176,15 @@ static weft_status bench_train_prepare(void *observer, struct train_config *conf
                                        struct error *error)
 {
     struct bench_train *bench = observer;
-    if (chosen.paced == 0)
+    if (chosen.pace.scale == 0)
         return WEFT_OK;
-    weft_status status = bench_pace_open(config, chosen.paced, context, &bench->pace, speaks, error);
-    if (status == WEFT_OK)
-        config->pace = bench_pace_hook(bench->pace);
-    return status;
+    chosen.pace.together = (uint32_t)chosen.together;
+    weft_status status = bench_pace_open(config, &chosen.pace, context, &bench->pace, speaks, error);
+    if (status != WEFT_OK)
+        return status;
+    config->pace = bench_pace_hook(bench->pace);
+    config->costs = bench_pace_costs(bench->pace);
+    return WEFT_OK;
 }
 
 static weft_status bench_train_run(struct command_call *call, struct error *error)
@@ -205,8 +215,8 @@ const struct command command_bench_train = {
         "of the ranks' time, until the last one has its gradients, in which they do not compute passes of layers. "
         "Beside both is what the schedule alone would need, with passes as long as the measured ones and messages that "
         "take no time.\n\n"
-        "--paced times schedules on more ranks than there are processors. Rank 0 measures the passes of all layers, then "
-        "every rank sleeps for as long instead of computing. Messages, sums of gradients and the optimizer are real; "
+        "--paced times schedules on more ranks than there are processors. Rank 0 measures the passes of all layers, or "
+        "reads them from a file of weft profile layers; then every rank sleeps for as long instead of computing. Messages, sums of gradients and the optimizer are real; "
         "losses and weights are not. A rank that sleeps leaves its processor to communication.",
     .examples =
         "weft bench train --model gpt2-124m --batch 4 --sequence 64\n"

@@ -8,6 +8,7 @@
 #include "cli/train/training.h"
 #include "training/model/file/model_file.h"
 #include "training/plan/planning.h"
+#include "training/plan/run/layer_times.h"
 #include "training/plan/run/plan_file.h"
 #include "training/simulate/step_trace.h"
 
@@ -22,6 +23,7 @@ static struct {
     int64_t ranks, nodes, show, prices, together;
     double gap;
     bool json, measure;
+    const char *layer_times;
 } chosen;
 
 static const struct cli_option options[] = {
@@ -52,6 +54,9 @@ static const struct cli_option options[] = {
 
     CLI_FLAG("measure", 0, &chosen.measure, "with --cluster: measure what layers cost on this machine",
              .default_text = "the devices that the cluster describes"),
+    CLI_TEXT("layer-times", 0, "FILE", &chosen.layer_times, NULL,
+             "what layers take as weft profile layers has measured it, on whatever machine",
+             .default_text = "as --measure says"),
     CLI_INTEGER("together", 0, "N", &chosen.together, "0", 0, 4096,
                 "how many ranks compute at the same time while layers are measured", .default_text = "those of a host",
                 .advanced = true),
@@ -124,10 +129,13 @@ static weft_status plan_open_cluster(struct plan_problem *problem, struct error 
     if (chosen.measure && !chosen.cluster)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "--measure is for plans with --cluster: without it layers are measured anyway");
+    if (chosen.layer_times && (chosen.measure || chosen.together))
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--layer-times has what was measured: leave --%s out",
+                         chosen.measure ? "measure" : "together");
     if (chosen.together && chosen.cluster && !chosen.measure)
         return error_set(error, WEFT_ERROR_ARGUMENT, "--together is for --measure, which is not given");
     const uint32_t nodes = chosen.nodes ? (uint32_t)chosen.nodes : 1, ranks = (uint32_t)chosen.ranks;
-    planning->measures = chosen.measure;
+    planning->measures = chosen.measure || chosen.layer_times;
     planning->together = (uint32_t)chosen.together;
     weft_status status = planning_describe(planning, chosen.cluster, nodes, ranks, error);
     if (status != WEFT_OK)
@@ -138,6 +146,8 @@ static weft_status plan_open_cluster(struct plan_problem *problem, struct error 
                                         .gap = chosen.gap / 100};
     choose_precisions(planning, &setting->space);
     status = planning_open(planning, ranks, 1, setting, error);
+    if (status == WEFT_OK && chosen.layer_times)
+        status = layer_times_read(&planning->costs, chosen.layer_times, error);
     if (status != WEFT_OK)
         return status;
     setting->space.ranks_most = planning->planned.step.ranks;
@@ -340,7 +350,7 @@ const struct command command_plan = {
         "Lower bounds exclude strategies that cannot be faster than the best, so that it is proved to be the best of all "
         "that fit into memory.\n\n"
         "Without --cluster, ranks are processors of this machine, whose layers are measured and whose links are as "
-        "weft topo measured them. With it, hosts, devices and links are as described; --measure measures the layers here.",
+        "weft topo measured them. With it, hosts, devices and links are as described; --measure measures the layers here, and --layer-times takes them from a file of weft profile layers.",
     .examples = "weft plan --model gpt --batch 32\n"
                 "weft plan --model gpt2-xl --cluster dgx-a100-16 --batch 512 --sequence 1024 --save plan.json\n"
                 "weft plan --model gpt2 --nodes 4 --ranks 8 --batch 64 --json\n",

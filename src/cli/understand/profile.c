@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft profile`: where the time of a training step goes, by layer and by kernel. */
 #include "training/train/report/profile.h"
+#include "cli/measure/machine/profile_layers.h"
 #include "cli/measure/machine/profile_machine.h"
 #include "cli/train/training.h"
 #include "cli/understand/profile_print.h"
@@ -81,6 +82,6 @@ const struct command command_profile = {
     .examples = "weft profile --model gpt2-124m --batch 4 --sequence 64\n"
                 "weft profile --model llama --precision bf16 --all\n",
     COMMAND_OPTIONS(options),
-    COMMAND_SUBCOMMANDS(&profile_machine),
+    COMMAND_SUBCOMMANDS(&profile_layers, &profile_machine),
     .run = profile_run,
 };

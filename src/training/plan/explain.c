@@ -14,13 +14,15 @@ struct faster_costs {
     double factor;
 };
 
-static weft_status measure_faster(void *context, const struct strategy *strategy, double *costs, struct error *error)
+static weft_status measure_faster(void *context, const struct strategy *strategy, double (*seconds)[COSTS_PASSES],
+                                  struct error *error)
 {
     const struct faster_costs *faster = context;
     const struct planner_setting *setting = faster->setting;
-    const weft_status status = setting->measure(setting->context, strategy, costs, error);
+    const weft_status status = setting->measure(setting->context, strategy, seconds, error);
     for (size_t layer = 0; status == WEFT_OK && layer < setting->description->layer_count; layer++)
-        costs[layer] /= faster->factor;
+        for (int pass = 0; pass < COSTS_PASSES; pass++)
+            seconds[layer][pass] /= faster->factor;
     return status;
 }
 

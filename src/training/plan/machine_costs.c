@@ -1,73 +1,135 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "training/plan/machine_costs.h"
 
-#include "training/parallel/execute/costs.h"
-
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 void machine_costs_free(struct machine_costs *costs)
 {
     for (size_t i = 0; i < costs->count; i++)
-        free(costs->items[i].costs);
+        free(costs->items[i].seconds);
     free(costs->items);
     costs->items = NULL;
     costs->count = costs->room = 0;
 }
 
-static weft_status measure_item(struct machine_costs *costs, struct machine_measurement *item, struct error *error)
+weft_status machine_costs_add(struct machine_costs *costs, const struct machine_measurement *key,
+                              const double (**seconds)[COSTS_PASSES], struct error *error)
 {
-    const struct model_options options = {.batch = item->micro_batch, .sequence = costs->sequence, .training = true};
-    item->costs = calloc(costs->description->layer_count, sizeof *item->costs);
-    if (!item->costs)
-        return error_memory(error, costs->description->layer_count * sizeof *item->costs, "the costs of layers");
-    return costs_measure_together(costs->description, item->precision, costs->threads, item->together, &options,
-                                  item->costs, error);
-}
-
-static weft_status find_item(struct machine_costs *costs, const struct machine_measurement *key,
-                             const struct machine_measurement **found, struct error *error)
-{
-    for (size_t i = 0; i < costs->count; i++) {
-        const struct machine_measurement *item = &costs->items[i];
-        *found = item;
-        if (item->micro_batch == key->micro_batch && item->precision == key->precision &&
-            item->together == key->together)
-            return WEFT_OK;
-    }
-    weft_status status = ARRAY_RESERVE(costs->items, costs->room, costs->count + 1, "the costs of layers", error);
+    const size_t layers = costs->description->layer_count;
+    const struct costs_setting setting = {
+        .description = costs->description,
+        .options = {.batch = key->micro_batch, .sequence = costs->sequence, .training = true},
+        .activations = key->precision,
+        .threads = costs->threads,
+        .tensor = key->tensor,
+        .divides_rows = key->divides_rows,
+        .together = key->together,
+    };
+    weft_status status = ARRAY_RESERVE(costs->items, costs->room, costs->count + 1, "the times of layers", error);
     if (status != WEFT_OK)
         return status;
-    struct machine_measurement *item = &costs->items[costs->count];
-    *item = *key;
-    status = measure_item(costs, item, error);
+    struct machine_measurement item = *key;
+    item.seconds = calloc(layers, sizeof *item.seconds);
+    if (!item.seconds)
+        return error_memory(error, layers * sizeof *item.seconds, "the times of layers");
+    status = costs_measure_passes(&setting, item.seconds, error);
     if (status != WEFT_OK) {
-        free(item->costs);
+        free(item.seconds);
         return status;
     }
-    costs->count++;
-    *found = item;
+    costs->items[costs->count++] = item;
+    *seconds = (const double(*)[COSTS_PASSES])item.seconds;
     return WEFT_OK;
 }
 
-weft_status machine_costs_measure(void *context, const struct strategy *strategy, double *seconds, struct error *error)
+/* ---- measured when asked for ---- */
+
+static weft_status find_or_measure(struct machine_costs *costs, const struct machine_measurement *key,
+                                   const double (**seconds)[COSTS_PASSES], struct error *error)
+{
+    for (size_t i = 0; i < costs->count; i++) {
+        const struct machine_measurement *item = &costs->items[i];
+        *seconds = (const double(*)[COSTS_PASSES])item->seconds;
+        if (item->micro_batch == key->micro_batch && item->tensor == key->tensor &&
+            item->divides_rows == key->divides_rows && item->precision == key->precision &&
+            item->together == key->together)
+            return WEFT_OK;
+    }
+    return machine_costs_add(costs, key, seconds, error);
+}
+
+/* ---- read from a file ---- */
+
+/* How much an item lacks of what is asked for; measured beside other numbers of ranks, all serve alike. */
+static double distance_of(const struct machine_measurement *item, const struct machine_measurement *key)
+{
+    double distance = 0;
+    if (item->precision != key->precision || (item->tensor != key->tensor && item->tensor != 1))
+        return INFINITY;
+    distance += item->tensor == key->tensor ? 0 : 1e12;
+    distance += item->divides_rows == key->divides_rows ? 0 : 1e9;
+    if (item->micro_batch > key->micro_batch)
+        return distance + 1e6 + item->micro_batch;
+    return distance + key->micro_batch - item->micro_batch;
+}
+
+static const struct machine_measurement *find_nearest(const struct machine_costs *costs,
+                                                      const struct machine_measurement *key)
+{
+    const struct machine_measurement *nearest = NULL;
+    double least = INFINITY;
+    for (size_t i = 0; i < costs->count; i++) {
+        const double distance = distance_of(&costs->items[i], key);
+        if (distance < least) {
+            least = distance;
+            nearest = &costs->items[i];
+        }
+    }
+    return nearest;
+}
+
+weft_status machine_costs_measure(void *context, const struct strategy *strategy, double (*seconds)[COSTS_PASSES],
+                                  struct error *error)
 {
     struct machine_costs *costs = context;
     const size_t most = MACHINE_COSTS_TOKENS / costs->sequence;
     const uint32_t ranks = mesh_ranks(&strategy->mesh);
-    const struct machine_measurement key = {
-        .micro_batch = strategy->micro_batch <= most ? strategy->micro_batch
-                       : most > 1                    ? (uint32_t)most
-                                                     : 1,
+    struct machine_measurement key = {
+        .micro_batch = strategy->micro_batch <= most || costs->is_read ? strategy->micro_batch
+                       : most > 1                                      ? (uint32_t)most
+                                                                       : 1,
+        .tensor = strategy->mesh.extent[MESH_TENSOR],
+        .divides_rows = strategy->sequence_parallel,
         .precision = strategy->precision,
         .together = ranks < costs->together ? ranks : costs->together,
     };
-    const struct machine_measurement *item;
-    const weft_status status = find_item(costs, &key, &item, error);
-    for (size_t layer = 0; status == WEFT_OK && layer < costs->description->layer_count; layer++)
-        seconds[layer] = item->costs[layer] * strategy->micro_batch / key.micro_batch;
-    return status;
+    const double(*known)[COSTS_PASSES];
+    double factor = 1;
+    if (costs->is_read) {
+        const struct machine_measurement *nearest = find_nearest(costs, &key);
+        if (!nearest)
+            return error_set(error, WEFT_ERROR_ARGUMENT,
+                             "the file of layer times has none in %s: measure them with weft profile layers "
+                             "--precision %s",
+                             weft_type_name(key.precision), weft_type_name(key.precision));
+        factor = (double)nearest->tensor / key.tensor;
+        key.micro_batch = nearest->micro_batch;
+        known = (const double(*)[COSTS_PASSES])nearest->seconds;
+    } else {
+        const weft_status status = find_or_measure(costs, &key, &known, error);
+        if (status != WEFT_OK)
+            return status;
+    }
+    factor *= (double)strategy->micro_batch / key.micro_batch;
+    for (size_t layer = 0; layer < costs->description->layer_count; layer++)
+        for (int pass = 0; pass < COSTS_PASSES; pass++)
+            seconds[layer][pass] = known[layer][pass] * factor;
+    return WEFT_OK;
 }
+
+/* ---- the peak ---- */
 
 weft_status machine_costs_device(const weft_type *precisions, uint32_t count, int threads,
                                  const struct simulated_cluster *links, struct cluster_device *described,

@@ -1,28 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What the layers of a network cost on this machine, without recomputation: measured when a plan asks, as weft train measures them to cut stages
- * (training/parallel/execute/costs.h). Belongs to one thread.
+ * What the passes of a network's layers take on this machine, without recomputation: measured when a plan asks
+ * (training/parallel/execute/costs.h), or read from a file of layer times (run/layer_times.h). Belongs to one
+ * thread.
  */
 #ifndef WEFT_TRAINING_PLAN_MACHINE_COSTS_H
 #define WEFT_TRAINING_PLAN_MACHINE_COSTS_H
 
+#include "training/parallel/execute/costs.h"
 #include "training/plan/planner/cluster_ranks.h"
 #include "training/plan/strategy.h"
 
 /** Larger micro-batches are not measured; time is taken to be proportional to tokens from there on. */
 #define MACHINE_COSTS_TOKENS 1024
 
+/** One measurement, of all layers. */
 struct machine_measurement {
-    uint32_t micro_batch, together;
+    uint32_t micro_batch; /**< sequences */
+    uint32_t tensor;      /**< ranks that layers are divided over */
+    bool divides_rows;
+    uint32_t together; /**< ranks that computed at once */
     weft_type precision;
-    double *costs;
+    double (*seconds)[COSTS_PASSES]; /**< of each layer */
 };
 
 struct machine_costs {
-    const struct model_description *description; /**< borrowed */
+    const struct model_description *description; /**< of the whole network; borrowed */
     size_t sequence;
     int threads;       /**< of a rank */
     uint32_t together; /**< ranks that compute at once on a host, at most */
+    bool is_read;      /**< from a file: nothing is measured any more */
     struct machine_measurement *items;
     size_t count, room;
 };
@@ -30,8 +37,20 @@ struct machine_costs {
 /** Free the measurements. */
 void machine_costs_free(struct machine_costs *costs);
 
-/** struct planner_setting's measure(), with a struct machine_costs as context. Errors: those of costs_measure(). */
-weft_status machine_costs_measure(void *costs, const struct strategy *strategy, double *seconds, struct error *error);
+/**
+ * Measure once more what `key` says (without its seconds), and keep it; *seconds, of each layer, are the costs'.
+ * Errors: those of costs_measure_passes().
+ */
+weft_status machine_costs_add(struct machine_costs *costs, const struct machine_measurement *key,
+                              const double (**seconds)[COSTS_PASSES], struct error *error);
+
+/**
+ * struct planner_setting's measure(), with a struct machine_costs as context: measures what is not yet known. Of a file,
+ * the next smaller micro-batch counts in proportion (without one, the smallest), and where a tensor axis was not measured,
+ * equal parts of whole layers. Errors: those of costs_measure_passes(); ARGUMENT if a file has no such precision.
+ */
+weft_status machine_costs_measure(void *costs, const struct strategy *strategy, double (*seconds)[COSTS_PASSES],
+                                  struct error *error);
 
 /** A core of this machine as a device: its peak is measured, in each of `precisions`, and passes over memory are as fast as
  * `links` says. Errors: those of device_open(). */

@@ -57,12 +57,12 @@ static weft_status check_cluster(const struct step_costing *costing)
     if (ranks > cluster->ranks)
         return error_set(costing->error, WEFT_ERROR_ARGUMENT, "the mesh has %u ranks, but the cluster only %u", ranks,
                          cluster->ranks);
-    if (!cluster->device_count && !costing->config->costs)
+    if (!cluster->device_count && !costing->setting->measured)
         return error_set(
             costing->error, WEFT_ERROR_ARGUMENT,
             "the cluster does not say what its ranks compute with: give it a device, or measure the layers");
     weft_status status = WEFT_OK;
-    for (uint32_t d = 0; status == WEFT_OK && d < cluster->device_count && !costing->config->costs; d++)
+    for (uint32_t d = 0; status == WEFT_OK && d < cluster->device_count && !costing->setting->measured; d++)
         status = device_check(&cluster->devices[d], costing->implementation, costing->error);
     return status;
 }
@@ -102,11 +102,13 @@ static double seconds_of(const struct step_costing *costing, uint32_t device, co
     return device < cluster->device_count ? device_seconds(&cluster->devices[device], work) : 0;
 }
 
-/* A third of what was measured, which was without recomputation. */
+/* What was measured was without recomputation, which repeats the forward pass. */
 static double measured_pass(const struct step_costing *costing, uint32_t unit, enum work_pass pass)
 {
-    const bool repeats = layer_work_flops(model_work_of(costing->work, unit, WORK_RECOMPUTE)) > 0;
-    return pass == WORK_RECOMPUTE && !repeats ? 0 : costing->config->costs[unit] / 3;
+    const double *seconds = costing->setting->measured[unit];
+    if (pass != WORK_RECOMPUTE)
+        return seconds[pass];
+    return layer_work_flops(model_work_of(costing->work, unit, WORK_RECOMPUTE)) > 0 ? seconds[WORK_FORWARD] : 0;
 }
 
 static void cost_layer(const struct step_costing *costing, uint32_t device, uint32_t unit,
@@ -118,7 +120,7 @@ static void cost_layer(const struct step_costing *costing, uint32_t device, uint
                             update = work_step(implementation, costing->config->optimizer.kind,
                                                slice_of(costing, elements->updated));
     for (enum work_pass pass = 0; pass < WORK_PASSES; pass++)
-        layer->passes[pass] = costing->config->costs
+        layer->passes[pass] = costing->setting->measured
                                   ? measured_pass(costing, unit, pass)
                                   : seconds_of(costing, device, model_work_of(costing->work, unit, pass));
     layer->passes[WORK_BACKWARD_WEIGHTS] += seconds_of(costing, device, &accumulate);
@@ -197,7 +199,7 @@ static weft_status cost_layers(struct step_costing *costing)
     for (uint32_t device = 0; device < devices || device == 0; device++) {
         struct step_unit_costs *layers = &costs->layers[(size_t)device * costs->units];
         for (uint32_t unit = 0; unit < costs->units; unit++)
-            if (costing->layers[unit].alike < unit && !costing->config->costs)
+            if (costing->layers[unit].alike < unit && !costing->setting->measured)
                 layers[unit] = layers[costing->layers[unit].alike];
             else
                 cost_layer(costing, device, unit, &layers[unit]);

@@ -19,6 +19,7 @@
 
 #include "core/schedule/simulate/simulate.h"
 #include "core/topology/cluster_device.h"
+#include "training/parallel/execute/costs.h"
 #include "training/parallel/execute/executor.h"
 #include "training/simulate/work.h"
 
@@ -51,8 +52,7 @@ struct step_setting {
     /**
      * Mesh, placement, schedule, stages, ZeRO, micro-batches, buckets, recomputation, sequence parallelism, as for
      * executor_open(). Context, communicator, devices and pace are not used. `description` is that of the whole network,
-     * and does not change. With config->costs (of each layer of the whole network divided by the tensor axis, as
-     * measured), passes take a third of them each; otherwise they are computed from the layers' work.
+     * and does not change.
      */
     const struct executor_config *config;
     const uint32_t *first_unit; /**< of each stage and the end; NULL: config->first_unit or, without it, balanced by
@@ -60,6 +60,8 @@ struct step_setting {
     const struct implementation *implementation; /**< NULL: Weft's own, with products in `precision` */
     enum cluster_precision precision;
     const struct step_cluster *cluster;
+    const double (*measured)[COSTS_PASSES]; /**< seconds of each layer's passes on a rank, as costs_measure_passes() has
+                                                 them, without recomputation; NULL: computed from the layers' work */
     /** The work of the network as the first rank of the tensor axis has it, recorded with what the configuration says: for
      * callers that cost many strategies with equal passes. NULL: it is recorded here. */
     const struct model_work *work;

@@ -8,8 +8,8 @@
 #include "cli/train/training.h"
 #include "cli/understand/simulate/disturbance.h"
 #include "training/model/file/model_file.h"
-#include "training/parallel/execute/costs.h"
 #include "training/plan/planning.h"
+#include "training/plan/run/layer_times.h"
 #include "training/plan/run/plan_file.h"
 #include "training/simulate/step_simulate.h"
 #include "training/simulate/step_trace.h"
@@ -21,7 +21,7 @@
 static struct {
     struct training_mesh mesh;
     struct train_config config;
-    const char *cluster, *plan, *optimizer, *precision, *recompute, *implementation, *trace, *svg;
+    const char *cluster, *plan, *optimizer, *precision, *recompute, *implementation, *layer_times, *trace, *svg;
     struct disturbance_options wrong;
     int64_t ranks, threads, together;
     bool measure, unfolded, json;
@@ -61,6 +61,9 @@ static const struct cli_option options[] = {
                 .default_text = "all of the cluster"),
     CLI_FLAG("measure", 0, &chosen.measure, "measure what layers cost on this machine, as weft train does",
              .default_text = "the devices that the cluster describes"),
+    CLI_TEXT("layer-times", 0, "FILE", &chosen.layer_times, NULL,
+             "what layers take as weft profile layers has measured it, on whatever machine",
+             .default_text = "the devices that the cluster describes"),
     CLI_INTEGER("threads", 0, "N", &chosen.threads, "0", 0, 4096, "with --measure: compute threads of a rank",
                 .default_text = "1", .advanced = true),
     CLI_INTEGER("together", 0, "N", &chosen.together, "0", 0, 4096,
@@ -89,7 +92,9 @@ struct simulated_view {
     struct strategy_words words;
     struct parallel_choice choice;
     struct step_perturbation perturbation;
-    double *measured; /* seconds of each layer on one rank of the tensor axis; NULL: they are not */
+    struct machine_costs machine;     /* with measured layers */
+    double (*measured)[COSTS_PASSES]; /* of each layer's passes on a rank; NULL: they are not */
+    double *layers;                   /* their sums, for balanced stages */
     struct step_prices *prices;
     struct step_costs costs;
     struct step_result result;
@@ -235,19 +240,30 @@ static weft_status choose_strategy(struct simulated_view *view, struct error *er
                              : status;
 }
 
-/* Ranks of a tensor axis have equal parts of each layer. */
-static weft_status measure_layers(struct simulated_view *view, const struct model_options *model, struct error *error)
+/* What the passes of all layers take: measured here, or read. */
+static weft_status measure_layers(struct simulated_view *view, struct error *error)
 {
     const size_t layers = view->description->layer_count;
-    const uint32_t ranks = chosen.together ? (uint32_t)chosen.together : view->planning.planned.ranks_per_host;
+    const struct strategy strategy = {.mesh = view->choice.mesh,
+                                      .micro_batch = (uint32_t)view->config->micro_batch,
+                                      .precision = view->config->activations,
+                                      .sequence_parallel = view->config->sequence_parallel};
+    weft_status status = WEFT_OK;
+    view->machine = (struct machine_costs){.description = view->description,
+                                           .sequence = (size_t)view->config->sequence,
+                                           .threads = chosen.threads ? (int)chosen.threads : 1,
+                                           .together = chosen.together ? (uint32_t)chosen.together
+                                                                       : view->planning.planned.ranks_per_host};
     view->measured = calloc(layers, sizeof *view->measured);
-    if (!view->measured)
-        return error_memory(error, layers * sizeof *view->measured, "the costs of layers");
-    weft_status status =
-        costs_measure_together(view->description, view->config->activations, chosen.threads ? (int)chosen.threads : 1,
-                               ranks, model, view->measured, error);
+    view->layers = calloc(layers, sizeof *view->layers);
+    if (!view->measured || !view->layers)
+        return error_memory(error, layers * sizeof *view->measured, "the times of layers");
+    if (chosen.layer_times)
+        status = layer_times_read(&view->machine, chosen.layer_times, error);
+    if (status == WEFT_OK)
+        status = machine_costs_measure(&view->machine, &strategy, view->measured, error);
     for (size_t layer = 0; layer < layers; layer++)
-        view->measured[layer] /= view->choice.mesh.extent[MESH_TENSOR];
+        view->layers[layer] = view->measured[layer][0] + view->measured[layer][1] + view->measured[layer][2];
     return status;
 }
 
@@ -293,9 +309,10 @@ static weft_status simulate_step(struct simulated_view *view, struct error *erro
         status = implementation_find(chosen.implementation, &setting.implementation, error);
     if (status == WEFT_OK)
         status = model_check_options(view->description, &executor.model, error);
-    if (status == WEFT_OK && chosen.measure)
-        status = measure_layers(view, &executor.model, error);
-    executor.costs = view->measured;
+    if (status == WEFT_OK && (chosen.measure || chosen.layer_times))
+        status = measure_layers(view, error);
+    executor.costs = view->layers;
+    setting.measured = (const double(*)[COSTS_PASSES])view->measured;
     if (status == WEFT_OK)
         status = step_prices_open(&view->planning.planned.step, &view->prices, error);
     if (status == WEFT_OK)
@@ -309,6 +326,8 @@ static void simulated_view_close(struct simulated_view *view)
     step_costs_free(&view->costs);
     step_prices_close(view->prices);
     free(view->measured);
+    free(view->layers);
+    machine_costs_free(&view->machine);
     planning_close(&view->planning);
     plan_free(&view->plan);
     model_description_free(view->description);
@@ -320,11 +339,12 @@ static weft_status refuse_idle_options(struct error *error)
     if ((chosen.threads || chosen.together) && !chosen.measure)
         return error_set(error, WEFT_ERROR_ARGUMENT, "--%s is for --measure, which is not given",
                          chosen.threads ? "threads" : "together");
-    if (chosen.measure && chosen.implementation)
+    if (chosen.measure && chosen.layer_times)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "give one of --measure and --layer-times, not both");
+    if ((chosen.measure || chosen.layer_times) && chosen.implementation)
         return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "--measure takes the layers of weft train, not those of '%s': give one of --measure and "
-                         "--implementation",
-                         chosen.implementation);
+                         "--%s has the layers of weft train, not those of '%s': leave it or --implementation out",
+                         chosen.measure ? "measure" : "layer-times", chosen.implementation);
     return WEFT_OK;
 }
 

@@ -3,11 +3,13 @@
 
 #include "base/clock.h"
 #include "training/model/passes.h"
+#include "training/model/tensor_group.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- without measuring ---- */
 
@@ -26,8 +28,10 @@ void costs_estimate(const struct model_description *description, const struct mo
 
 /* ---- measuring ---- */
 
-/* Each copy is used so often: the first time warms up, the fastest of the others counts. */
-#define ROUNDS 3
+/* Each copy is used once to warm up and then so often, and a layer at least so often in all. */
+#define ROUNDS      2
+#define TURNS_LEAST 5
+#define TURNS_MOST  (ROUNDS * COPIES_MOST)
 
 /* Layers that are alike take turns in up to so much memory. */
 #define COPIES_BYTES ((size_t)256 << 20)
@@ -114,25 +118,51 @@ static weft_status open_probe(struct costs_probe *probe, const struct model_opti
     return probe->memory ? WEFT_OK : WEFT_ERROR_MEMORY;
 }
 
-static weft_status run_probe(struct costs_probe *probe, const struct model_options *options, double *seconds,
-                             struct error *error)
+static weft_status probe_turn(struct costs_probe *probe, const struct layer_call *call, double seconds[COSTS_PASSES],
+                              struct error *error)
 {
+    uint64_t times[COSTS_PASSES + 1] = {clock_now()};
+    model_layer_forward(probe->model, call, true);
+    weft_status status = probe->device->finish(probe->device, error);
+    times[1] = clock_now();
+    model_layer_backward_input(probe->model, call, probe->gradient);
+    if (status == WEFT_OK)
+        status = probe->device->finish(probe->device, error);
+    times[2] = clock_now();
+    model_layer_backward_weights(probe->model, call);
+    if (status == WEFT_OK)
+        status = probe->device->finish(probe->device, error);
+    times[3] = clock_now();
+    for (int pass = 0; pass < COSTS_PASSES; pass++)
+        seconds[pass] = (double)(times[pass + 1] - times[pass]) * 1e-9;
+    return status;
+}
+
+static int compare_seconds(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static weft_status run_probe(struct costs_probe *probe, const struct model_options *options,
+                             double seconds[COSTS_PASSES], struct error *error)
+{
+    const uint32_t counted = ROUNDS * probe->copies > TURNS_LEAST ? ROUNDS * probe->copies : TURNS_LEAST;
+    const struct model_batch batch = {.tokens = probe->tokens, .targets = probe->tokens};
+    double taken[COSTS_PASSES] = {0}, turns[COSTS_PASSES][TURNS_MOST];
     weft_status status = WEFT_OK;
-    for (uint32_t turn = 0; status == WEFT_OK && turn < ROUNDS * probe->copies; turn++) {
+    for (uint32_t turn = 0; status == WEFT_OK && turn < probe->copies + counted; turn++) {
         lay_out_probe(probe, options->batch * options->sequence, probe->memory + turn % probe->copies * probe->bytes);
         const struct layer_call call = {.layer = probe->layer, .x = probe->x, .y = probe->y, .arrays = &probe->arrays};
-        status = model_slot_load(probe->model, 0,
-                                 &(struct model_batch){.tokens = probe->tokens, .targets = probe->tokens}, error);
-        const uint64_t begin = clock_now();
-        if (status == WEFT_OK) {
-            model_layer_forward(probe->model, &call, true);
-            model_layer_backward_input(probe->model, &call, probe->gradient);
-            model_layer_backward_weights(probe->model, &call);
-            status = probe->device->finish(probe->device, error);
-        }
-        const double taken = (double)(clock_now() - begin) * 1e-9;
-        if (turn == probe->copies || (turn > probe->copies && taken < *seconds))
-            *seconds = taken;
+        status = model_slot_load(probe->model, 0, &batch, error);
+        if (status == WEFT_OK)
+            status = probe_turn(probe, &call, taken, error);
+        for (int pass = 0; pass < COSTS_PASSES && turn >= probe->copies; pass++)
+            turns[pass][turn - probe->copies] = taken[pass];
+    }
+    for (int pass = 0; status == WEFT_OK && pass < COSTS_PASSES; pass++) {
+        qsort(turns[pass], counted, sizeof *turns[pass], compare_seconds);
+        seconds[pass] = turns[pass][counted / 2];
     }
     return status;
 }
@@ -162,8 +192,8 @@ static uint32_t count_alike(const struct model_description *description, size_t 
     return count;
 }
 
-weft_status costs_measure(const struct model_description *description, struct device *device,
-                          const struct model_options *options, double *costs, struct error *error)
+static weft_status measure_on(struct device *device, const struct model_description *description,
+                              const struct model_options *options, double (*seconds)[COSTS_PASSES], struct error *error)
 {
     weft_status status = WEFT_OK;
     for (size_t i = 0; status == WEFT_OK && i < description->layer_count; i++) {
@@ -172,42 +202,65 @@ weft_status costs_measure(const struct model_description *description, struct de
         if (alike == i)
             probe.alike = count_alike(description, i);
         if (alike < i) {
-            costs[i] = costs[alike];
+            memcpy(seconds[i], seconds[alike], sizeof *seconds);
             continue;
         }
         status = open_probe(&probe, options, error);
         if (status == WEFT_OK)
-            status = run_probe(&probe, options, &costs[i], error);
+            status = run_probe(&probe, options, seconds[i], error);
         close_probe(&probe);
     }
     return status;
 }
 
+weft_status costs_measure(const struct model_description *description, struct device *device,
+                          const struct model_options *options, double *costs, struct error *error)
+{
+    double(*seconds)[COSTS_PASSES] = calloc(description->layer_count, sizeof *seconds);
+    if (!seconds)
+        return error_memory(error, description->layer_count * sizeof *seconds, "the costs of layers");
+    const weft_status status = measure_on(device, description, options, seconds, error);
+    for (size_t i = 0; status == WEFT_OK && i < description->layer_count; i++)
+        costs[i] = seconds[i][0] + seconds[i][1] + seconds[i][2];
+    free(seconds);
+    return status;
+}
+
+/* ---- a tensor axis ---- */
+
+static void sum_nothing(void *context, weft_type type, size_t count, void *array)
+{
+}
+
+static void gather_nothing(void *context, size_t bytes, void *array)
+{
+}
+
 /* ---- together with others ---- */
 
-/* A rank that computes beside the one that is measured. */
-struct costs_neighbor {
+/* A rank that measures, or computes beside the one that does. */
+struct costs_rank {
     pthread_t thread;
     const struct model_description *description;
+    const struct costs_setting *setting;
     const struct model_options *options;
-    weft_type activations;
-    int threads;
     atomic_bool *ends;
 };
 
 /* Failures are those of the rank that is measured, too, or leave it alone. */
 static void *compute_beside(void *argument)
 {
-    const struct costs_neighbor *neighbor = argument;
-    double *costs = calloc(neighbor->description->layer_count, sizeof *costs);
+    const struct costs_rank *rank = argument;
+    double(*seconds)[COSTS_PASSES] = calloc(rank->description->layer_count, sizeof *seconds);
     struct device *device;
-    if (costs && device_open(device_cpu_name(neighbor->activations), neighbor->threads, &device, NULL) == WEFT_OK) {
-        while (!atomic_load(neighbor->ends) &&
-               costs_measure(neighbor->description, device, neighbor->options, costs, NULL) == WEFT_OK)
+    if (seconds &&
+        device_open(device_cpu_name(rank->setting->activations), rank->setting->threads, &device, NULL) == WEFT_OK) {
+        while (!atomic_load(rank->ends) &&
+               measure_on(device, rank->description, rank->options, seconds, NULL) == WEFT_OK)
             continue;
         device->close(device);
     }
-    free(costs);
+    free(seconds);
     return NULL;
 }
 
@@ -220,35 +273,60 @@ static uint32_t ranks_with_room(uint32_t ranks, int threads)
     return ranks < most ? ranks : most;
 }
 
-weft_status costs_measure_together(const struct model_description *description, weft_type activations, int threads,
-                                   uint32_t ranks, const struct model_options *options, double *costs,
-                                   struct error *error)
+static weft_status measure_beside_others(const struct costs_rank *rank, double (*seconds)[COSTS_PASSES],
+                                         struct error *error)
 {
-    const uint32_t together = ranks_with_room(ranks, threads);
-    struct costs_neighbor *neighbors = calloc(together ? together : 1, sizeof *neighbors);
-    atomic_bool ends = false;
+    const struct costs_setting *setting = rank->setting;
+    const uint32_t together = ranks_with_room(setting->together, setting->threads);
+    struct costs_rank *others = calloc(together ? together : 1, sizeof *others);
     uint32_t begun = 0;
     struct device *device;
-    if (!neighbors)
-        return error_memory(error, together * sizeof *neighbors, "the measurement of a layer");
-    weft_status status = device_open(device_cpu_name(activations), threads, &device, error);
+    if (!others)
+        return error_memory(error, together * sizeof *others, "the measurement of a layer");
+    weft_status status = device_open(device_cpu_name(setting->activations), setting->threads, &device, error);
     for (uint32_t i = 0; status == WEFT_OK && i + 1 < together; i++) {
-        neighbors[i] = (struct costs_neighbor){.description = description,
-                                               .options = options,
-                                               .activations = activations,
-                                               .threads = threads,
-                                               .ends = &ends};
-        if (pthread_create(&neighbors[i].thread, NULL, compute_beside, &neighbors[i]) != 0)
+        others[i] = *rank;
+        if (pthread_create(&others[i].thread, NULL, compute_beside, &others[i]) != 0)
             break;
         begun++;
     }
     if (status == WEFT_OK) {
-        status = costs_measure(description, device, options, costs, error);
+        status = measure_on(device, rank->description, rank->options, seconds, error);
         device->close(device);
     }
-    atomic_store(&ends, true);
+    atomic_store(rank->ends, true);
     for (uint32_t i = 0; i < begun; i++)
-        pthread_join(neighbors[i].thread, NULL);
-    free(neighbors);
+        pthread_join(others[i].thread, NULL);
+    free(others);
+    return status;
+}
+
+weft_status costs_measure_passes(const struct costs_setting *setting, double (*seconds)[COSTS_PASSES],
+                                 struct error *error)
+{
+    const struct tensor_group alone = {.ranks = setting->tensor,
+                                       .divides_rows = setting->divides_rows,
+                                       .sum = sum_nothing,
+                                       .sum_part = sum_nothing,
+                                       .gather = gather_nothing};
+    struct model_options options = setting->options;
+    struct model_description *divided = NULL;
+    atomic_bool ends = false;
+    weft_status status = WEFT_OK;
+    if (setting->tensor > 1) {
+        options.tensor = &alone;
+        status = model_description_copy(setting->description, &divided, error);
+        if (status == WEFT_OK)
+            status = model_divide(divided, setting->tensor, 0, error);
+    }
+    const struct costs_rank rank = {
+        .description = divided ? divided : setting->description,
+        .setting = setting,
+        .options = &options,
+        .ends = &ends,
+    };
+    if (status == WEFT_OK)
+        status = measure_beside_others(&rank, seconds, error);
+    model_description_free(divided);
     return status;
 }

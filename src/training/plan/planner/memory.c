@@ -27,7 +27,7 @@ weft_status planner_configure(struct planner *planner, const struct strategy *st
     if (status == WEFT_OK)
         status = planner_cut(planner, strategy, &choice->first_unit, error);
     if (status == WEFT_OK)
-        choice->costs = work->measured;
+        choice->costs = work->costs;
     return status;
 }
 

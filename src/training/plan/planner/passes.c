@@ -78,21 +78,24 @@ static uint32_t ranks_of_host(const struct planner *planner, const struct strate
     return ranks < most ? ranks : most;
 }
 
-/* Measured costs. On a tensor axis each rank has its part. */
+/* Measured passes. */
 static weft_status fill_measured(struct planner *planner, const struct strategy *strategy, struct pass_work *layers,
                                  struct error *error)
 {
     const uint32_t cores = planner->setting.cluster->links.cores, together = ranks_of_host(planner, strategy);
     const double slower = cores && together > cores ? (double)together / cores : 1; /* ranks take turns on cores */
     layers->measured = calloc(planner->units, sizeof *layers->measured);
-    if (!layers->measured)
+    layers->costs = calloc(planner->units, sizeof *layers->costs);
+    if (!layers->measured || !layers->costs)
         return error_memory(error, planner->units * sizeof *layers->measured, "the costs of layers");
     weft_status status = planner->setting.measure(planner->setting.context, strategy, layers->measured, error);
     for (size_t u = 0; status == WEFT_OK && u < planner->units; u++) {
         const bool repeats = layer_work_flops(model_work_of(layers->work, u, WORK_RECOMPUTE)) > 0;
-        layers->measured[u] *= slower / strategy->mesh.extent[MESH_TENSOR];
+        for (int pass = 0; pass < COSTS_PASSES; pass++)
+            layers->costs[u] += layers->measured[u][pass] *= slower;
         for (uint32_t d = 0; d < planner->setting.cluster->step.device_count; d++)
-            layers->balance[d * planner->units + u] = layers->measured[u] * (repeats ? 4 : 3) / 3;
+            layers->balance[d * planner->units + u] =
+                layers->costs[u] + (repeats ? layers->measured[u][WORK_FORWARD] : 0);
     }
     return status;
 }
@@ -142,6 +145,7 @@ static void work_free(void *value)
     free(layers->gathered);
     free(layers->kept);
     free(layers->measured);
+    free(layers->costs);
     model_work_close(layers->work);
     free(layers);
 }
@@ -251,8 +255,7 @@ static weft_status exchanges_of(struct planner *planner, const struct planner_pl
     return status;
 }
 
-/* Recomputation is in the pass for inputs, adding to the sum over micro-batches in that for weights. A third of a measured
- * cost is each pass. */
+/* Recomputation is in the pass for inputs, adding to the sum over micro-batches in that for weights. */
 static unsigned kind_of(int pass)
 {
     return pass == WORK_RECOMPUTE ? WORK_BACKWARD_INPUT : (unsigned)pass;
@@ -263,7 +266,9 @@ static double computing_of(const struct planner *planner, const struct pass_work
 {
     const struct layer_work *work = model_work_of(layers->work, unit, (enum work_pass)pass);
     if (layers->measured)
-        return pass != WORK_RECOMPUTE || layer_work_flops(work) > 0 ? layers->measured[unit] / 3 : 0;
+        return pass != WORK_RECOMPUTE       ? layers->measured[unit][pass]
+               : layer_work_flops(work) > 0 ? layers->measured[unit][WORK_FORWARD]
+                                            : 0;
     return device_seconds(&planner->setting.cluster->step.devices[device], work);
 }
 

@@ -156,6 +156,7 @@ weft_status planner_simulate(struct planner *planner, const struct strategy *str
         .precision = precision,
         .cluster = &planner->setting.cluster->step,
         .work = layers->work,
+        .measured = (const double(*)[COSTS_PASSES])layers->measured,
     };
     *costs = (struct step_costs){0};
     *result = (struct step_result){0};

@@ -19,6 +19,7 @@
 #ifndef WEFT_TRAINING_PLAN_PLANNER_PLANNER_H
 #define WEFT_TRAINING_PLAN_PLANNER_PLANNER_H
 
+#include "training/parallel/execute/costs.h"
 #include "training/plan/planner/cluster_ranks.h"
 #include "training/plan/search.h"
 #include "training/simulate/implementation.h"
@@ -34,10 +35,11 @@ struct planner_setting {
         space; /**< ranks and precisions; 0 ranks_least: all of the cluster, and the rest is filled in */
 
     /**
-     * Seconds of each layer of the whole network for a micro-batch of this strategy, forward and backward, on one rank
-     * without a tensor axis; NULL: computed from the layers' work and the devices.
+     * Seconds of the passes of each layer of the whole network for a micro-batch of this strategy, without recomputation,
+     * on a rank of its tensor axis; NULL: computed from the layers' work and the devices.
      */
-    weft_status (*measure)(void *context, const struct strategy *strategy, double *costs, struct error *error);
+    weft_status (*measure)(void *context, const struct strategy *strategy, double (*seconds)[COSTS_PASSES],
+                           struct error *error);
     void *context;
 
     uint64_t prices_most; /**< 0: as many as it takes to prove the best */

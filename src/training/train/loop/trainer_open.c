@@ -140,6 +140,10 @@ static weft_status agree_on_costs(struct trainer *trainer, bool *speaks, struct 
     weft_status status = WEFT_OK;
     if (trainer->parallel.mesh.extent[MESH_PIPELINE] == 1 || trainer->parallel.first_unit)
         return WEFT_OK;
+    if (trainer->config.costs) {
+        trainer->parallel.costs = trainer->config.costs;
+        return WEFT_OK;
+    }
     executor.description = trainer->description;
     executor.model.sparse_table = executor_wants_sparse_table(&executor);
     trainer->costs = calloc(layers, sizeof *trainer->costs);

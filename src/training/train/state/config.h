@@ -52,7 +52,7 @@ struct train_config {
     const uint32_t *first_unit;  /**< of each of `unit_stages` stages and the end, as a plan has them; NULL: balanced by
                                     measured costs, as are other numbers of stages */
     uint32_t unit_stages;
-    int64_t zero;                /**< ZeRO stage, 0 to 3: what the ranks of the data axis divide among themselves */
+    int64_t zero; /**< ZeRO stage, 0 to 3: what the ranks of the data axis divide among themselves */
 
     int64_t evaluate_every;     /**< steps; 0: at the end only */
     int64_t evaluate_sequences; /**< held-out sequences in an evaluation; 0: none */
@@ -92,6 +92,7 @@ struct train_config {
     void *observer;
     const struct executor_pace
         *pace;               /**< stands in for the passes (training/parallel/execute/executor.h); NULL: compute */
+    const double *costs;     /**< of each layer, the same on all ranks, to cut stages by; NULL: measured (costs.h) */
     struct profile *profile; /**< measures where the time goes (training/train/report/profile.h); NULL: no profile */
 };
 

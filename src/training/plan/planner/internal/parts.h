@@ -64,9 +64,10 @@ struct stage_cut {
 /** The layers for one choice of passes: micro-batch, recomputation, precision, tensor and sequence axes. */
 struct pass_work {
     struct model_work *work;
-    double *balance;  /**< [device x units + unit]: all passes without collectives, for cutting stages */
-    double *measured; /**< [unit], for executor_config.costs; NULL: not measured */
-    double *elements; /**< [unit]: of weights on a rank */
+    double *balance; /**< [device x units + unit]: all passes without collectives, for cutting stages */
+    double (*measured)[COSTS_PASSES]; /**< [unit]; NULL: not measured */
+    double *costs;                    /**< [unit]: their sums, for executor_config.costs; NULL: not measured */
+    double *elements;                 /**< [unit]: of weights on a rank */
     double *owned;    /**< [unit]: of its group, as it moves over the data axis; a tied table belongs to none */
     double *gathered; /**< [unit]: bytes of these as ZeRO-3 gathers them */
     double *kept;     /**< [unit]: bytes of activations from forward to backward, at least */
