@@ -42,6 +42,12 @@ def describe(chosen, ranks, hosts, path):
     output_of(command)
 
 
+def time_layers(chosen, model, sequence, path, most=16, tensor=2, rounds=5):
+    """Measure the layers of a model, for micro-batches up to `most`, into a file of layer times."""
+    output_of([chosen.weft, "profile", "layers", "--model", model, "--sequence", str(sequence), "--micro-batch", str(most), "--tensor",
+               str(tensor), "--rounds", str(rounds), "-o", path])
+
+
 def inside_cluster(script, hosts, rate, out, words):
     """Run a script on hosts of the test cluster; it writes its results to the file `out`."""
     done = subprocess.run([CLUSTER, "--hosts", str(hosts), "--rate", rate, "--", os.path.realpath(script), "--inside", out,
