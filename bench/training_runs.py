@@ -42,10 +42,10 @@ def describe(chosen, ranks, hosts, path):
     output_of(command)
 
 
-def time_layers(chosen, model, sequence, path, most=16, tensor=2, rounds=5):
+def time_layers(chosen, model, sequence, path, most=16, tensor=2, rounds=5, together=1):
     """Measure the layers of a model, for micro-batches up to `most`, into a file of layer times."""
     output_of([chosen.weft, "profile", "layers", "--model", model, "--sequence", str(sequence), "--micro-batch", str(most), "--tensor",
-               str(tensor), "--rounds", str(rounds), "-o", path])
+               str(tensor), "--rounds", str(rounds), "--together", str(together), "-o", path])
 
 
 def inside_cluster(script, hosts, rate, out, words):
