@@ -11,13 +11,10 @@
 
 const struct parameter_facts parameter_facts[PARAMETERS] = {
     [PARAMETER_PRODUCT_SHARE] = {"product_share", "of the peak", 0.80, 0.4, 1, "large f16 products by cuBLAS"},
-    [PARAMETER_PRODUCT_HALF] = {"product_half", "operations", 2e9, 1e6, 1e12, "tiles of 108 processors, assumed"},
-    [PARAMETER_MEMORY_SHARE] = {"memory_share", "of the bandwidth", 0.80, 0.3, 1, "streaming kernels"},
-    [PARAMETER_LAUNCH] = {"launch", "s", 4e-6, 1e-7, 1e-4, "CUDA"},
+    [PARAMETER_PRODUCT_FILL] = {"product_fill", "elements", 200, 1, 2000, "4 us of a tile, assumed"},
     [PARAMETER_NODE_BANDWIDTH] = {"node_bandwidth", "of the description", 1, 0.2, 1.4, "NCCL all-reduce of 1 GiB"},
     [PARAMETER_COLLECTIVE_LAUNCH] = {"collective_launch", "s", 70e-6, 1e-6, 1e-3, "NCCL all-reduce of 1 MiB"},
     [PARAMETER_INTERFACE_SHARE] = {"interface_share", "of the data sheet", 0.90, 0.2, 1, "protocols, assumed"},
-    [PARAMETER_INTERFACE_LATENCY] = {"interface_latency", "s", 4e-6, 1e-6, 1e-3, "assumed"},
 };
 
 void parameters_reset(double parameters[PARAMETERS])
@@ -53,10 +50,8 @@ static void change_links(struct published_cluster *cluster, const double paramet
     file->copy_bandwidth *= parameters[PARAMETER_NODE_BANDWIDTH];
     file->memory_bandwidth *= parameters[PARAMETER_NODE_BANDWIDTH];
     file->collective_launch = parameters[PARAMETER_COLLECTIVE_LAUNCH];
-    for (uint32_t level = 1; level < file->level_count; level++) {
+    for (uint32_t level = 1; level < file->level_count; level++)
         file->levels[level].cost.bytes_per_second *= parameters[PARAMETER_INTERFACE_SHARE];
-        file->levels[level].cost.latency = parameters[PARAMETER_INTERFACE_LATENCY];
-    }
     for (uint32_t g = 0; g < file->group_count; g++)
         file->groups[g].bandwidth *= parameters[PARAMETER_INTERFACE_SHARE];
     cluster->links = tuner_cluster_of(file);
@@ -85,9 +80,7 @@ weft_status published_cluster_apply(struct published_cluster *cluster, const dou
     }
     struct cluster_device *device = &cluster->file.devices[0];
     device->product_share = parameters[PARAMETER_PRODUCT_SHARE];
-    device->product_half = parameters[PARAMETER_PRODUCT_HALF];
-    device->memory_share = parameters[PARAMETER_MEMORY_SHARE];
-    device->launch_seconds = parameters[PARAMETER_LAUNCH];
+    device->product_fill = parameters[PARAMETER_PRODUCT_FILL];
     memcpy(cluster->parameters, parameters, sizeof cluster->parameters);
     return status;
 }

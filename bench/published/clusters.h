@@ -7,16 +7,13 @@
 #include "training/plan/cluster.h"
 #include "training/simulate/step_costs.h"
 
-/** What may be fitted. Everything else follows from data sheets and from the work of the layers. */
+/** What may be fitted. Everything else is in the cluster files or follows from the work of the layers. */
 enum parameter {
     PARAMETER_PRODUCT_SHARE,
-    PARAMETER_PRODUCT_HALF,
-    PARAMETER_MEMORY_SHARE,
-    PARAMETER_LAUNCH,
+    PARAMETER_PRODUCT_FILL,
     PARAMETER_NODE_BANDWIDTH,
     PARAMETER_COLLECTIVE_LAUNCH,
     PARAMETER_INTERFACE_SHARE,
-    PARAMETER_INTERFACE_LATENCY,
     PARAMETERS
 };
 

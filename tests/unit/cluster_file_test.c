@@ -20,7 +20,8 @@
 #define DEVICES                                                                                                        \
     "devices:\n"                                                                                                       \
     "  fast: {memory: 80 GiB, memory_bandwidth: 2039 GB/s, f32: 19.5 TFLOP/s, bf16: 312 TFLOP/s, launch: 5 us,\n"      \
-    "         product_share: 0.8, product_half: 2 GFLOP, source: a data sheet}\n"                                      \
+    "         product_share: 0.8, product_half: 2 GFLOP, processors: 108, product_fill: 200,\n"                        \
+    "         source: a data sheet}\n"                                                                                 \
     "  slow: {memory: 16 GB, memory_bandwidth: 900 GB/s, f16: 125 TFLOP/s}\n"
 #define GROUPS                                                                                                         \
     "groups:\n"                                                                                                        \
@@ -89,6 +90,7 @@ static void devices_and_groups_are_read_with_units(void **state)
     assert_true(cluster.devices[0].memory_bandwidth == 2039e9);
     assert_true(cluster.devices[0].flops[CLUSTER_F32] == 19.5e12 && cluster.devices[0].flops[CLUSTER_F16] == 0);
     assert_true(cluster.devices[0].product_share == 0.8 && cluster.devices[0].product_half == 2e9);
+    assert_true(cluster.devices[0].processors == 108 && cluster.devices[0].product_fill == 200);
     assert_int_equal(cluster.devices[1].memory_bytes, 16000000000);
     assert_int_equal(cluster.group_count, 2);
     assert_int_equal(cluster.groups[0].interfaces, 4);

@@ -370,6 +370,29 @@ static void a_device_takes_the_longer_of_arithmetic_and_memory(void **state)
     assert_true(device_seconds(&device, &(struct layer_work){.bytes = 1}) > 0);
 }
 
+static double seconds_of_product(const struct cluster_device *on, double rows, double columns, double batch)
+{
+    return device_seconds(
+        on, &(struct layer_work){
+                .products = {{.rows = rows, .columns = columns, .inner = 300, .batch = batch, .count = 1, .bytes = 1}},
+                .product_count = 1});
+}
+
+static void products_take_whole_waves_of_tiles(void **state)
+{
+    const struct cluster_device tiled = {.memory_bandwidth = 1e9,
+                                         .flops = {[CLUSTER_F32] = 1e12},
+                                         .product_share = 0.5,
+                                         .processors = 4,
+                                         .product_fill = 100};
+    const double wave = 2 * 4 * 128.0 * 256 * (300 + 100) / 5e11;
+    assert_true(are_close(seconds_of_product(&tiled, 1, 1, 1), wave));
+    assert_true(are_close(seconds_of_product(&tiled, 256, 512, 1), wave));
+    assert_true(are_close(seconds_of_product(&tiled, 257, 512, 1), 2 * wave));
+    assert_true(are_close(seconds_of_product(&tiled, 512, 128, 2), wave)); /* the longer side along the rows */
+    assert_true(are_close(seconds_of_product(&tiled, 512, 128, 3), 2 * wave));
+}
+
 static void a_device_that_cannot_is_named(void **state)
 {
     struct error error = {0};
@@ -394,6 +417,7 @@ int main(void)
         cmocka_unit_test(layers_with_other_settings_are_not_alike),
         cmocka_unit_test(layers_with_other_parameters_are_not_alike),
         cmocka_unit_test(a_device_takes_the_longer_of_arithmetic_and_memory),
+        cmocka_unit_test(products_take_whole_waves_of_tiles),
         cmocka_unit_test(a_device_that_cannot_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

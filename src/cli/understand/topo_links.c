@@ -49,9 +49,14 @@ static void print_device(FILE *output, const struct cluster_device *device)
             fprintf(output, ", %s %s", names[precision],
                     quantity_text(device->flops[precision], QUANTITY_OPERATIONS_PER_SECOND, first));
     fputc('\n', output);
-    if (device->product_share > 0)
-        fprintf(output, "  %-10s    large products reach %.0f %% of the peak, half of that at %s\n", "",
-                device->product_share * 100, quantity_text(device->product_half, QUANTITY_OPERATIONS, first));
+    if (device->product_share > 0) {
+        fprintf(output, "  %-10s    large products reach %.0f %% of the peak", "", device->product_share * 100);
+        if (device->product_half > 0)
+            fprintf(output, ", half of that at %s", quantity_text(device->product_half, QUANTITY_OPERATIONS, first));
+        if (device->processors)
+            fprintf(output, ", in tiles on %u processors", device->processors);
+        fputc('\n', output);
+    }
     if (device->source[0])
         fprintf(output, "  %-10s    %s\n", "", device->source);
 }

@@ -25,6 +25,9 @@ struct cluster_device {
     double launch_seconds;            /**< fixed cost of an operation (a kernel); 0 on a CPU */
     double product_share;             /**< share of the peak that large products reach; 0: a default is used */
     double product_half; /**< operations of a product at which half of that share is reached; smaller ones are slower */
+    uint32_t
+        processors; /**< that compute tiles of a product side by side, such as a GPU's; 0: products have no tiles */
+    double product_fill; /**< elements of the inner dimension that a tile takes longer; unused without processors */
     double memory_share; /**< share of memory_bandwidth that passes over memory reach; 0: a default is used */
 };
 

@@ -54,6 +54,8 @@ static const struct cluster_key keys_of_device[] = {
     VALUE("launch", NULL, DOUBLE, cluster_device, launch_seconds, SECONDS, 0, 1),
     VALUE("product_share", NULL, DOUBLE, cluster_device, product_share, NUMBER, SHARES),
     VALUE("product_half", NULL, DOUBLE, cluster_device, product_half, OPERATIONS, 0, 1e15),
+    VALUE("processors", NULL, U32, cluster_device, processors, NUMBER, 1, 1e6),
+    VALUE("product_fill", NULL, DOUBLE, cluster_device, product_fill, NUMBER, 0, 1e6),
     VALUE("memory_share", NULL, DOUBLE, cluster_device, memory_share, NUMBER, SHARES),
     TEXT("source", cluster_device, source),
 };

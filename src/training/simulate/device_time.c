@@ -1,11 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "training/simulate/device_time.h"
 
+#include <math.h>
+
 static const char *const precision_names[CLUSTER_PRECISIONS] = {"f32", "bf16", "f16"};
 
 static double share_or(double share, double otherwise)
 {
     return share > 0 ? share : otherwise;
+}
+
+/* The operations for which a product keeps all processors of a device busy: those of whole waves of tiles. */
+static double tiled_operations(const struct cluster_device *device, const struct work_product *product)
+{
+    if (!device->processors)
+        return 2 * product->rows * product->columns * product->inner * product->batch;
+    const double processors = device->processors,
+                 across = ceil(product->rows / DEVICE_TILE_SHORT) * ceil(product->columns / DEVICE_TILE_LONG),
+                 along = ceil(product->rows / DEVICE_TILE_LONG) * ceil(product->columns / DEVICE_TILE_SHORT),
+                 waves = ceil(product->batch * fmin(across, along) / processors);
+    return 2 * waves * processors * DEVICE_TILE_SHORT * DEVICE_TILE_LONG * (product->inner + device->product_fill);
 }
 
 double device_seconds(const struct cluster_device *device, const struct layer_work *work)
@@ -15,8 +29,8 @@ double device_seconds(const struct cluster_device *device, const struct layer_wo
     double seconds = work->bytes / bandwidth + work->kernels * device->launch_seconds;
     for (uint32_t i = 0; i < work->product_count; i++) {
         const struct work_product *product = &work->products[i];
-        const double operations = 2 * product->rows * product->columns * product->inner * product->batch,
-                     arithmetic = (operations + device->product_half) / flops, memory = product->bytes / bandwidth;
+        const double arithmetic = (tiled_operations(device, product) + device->product_half) / flops,
+                     memory = product->bytes / bandwidth;
         seconds += product->count * (arithmetic > memory ? arithmetic : memory);
     }
     return seconds;

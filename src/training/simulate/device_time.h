@@ -13,8 +13,19 @@
  * Operations are those of one kernel; products that one kernel computes together count together. Collectives within
  * layers are not included.
  *
- * Where the description leaves them at 0: DEVICE_PRODUCT_SHARE of the peak, DEVICE_MEMORY_SHARE of the bandwidth, and no
- * half.
+ * A GPU's processors compute a tile of the result each: 128 x 256 elements, the size at which cuBLAS comes closest to the
+ * peak. Where a description says how many processors there are, a product's operations are those of whole waves of tiles,
+ * one for each processor, because a last wave that is not full takes as long as a full one ("wave quantization": NVIDIA,
+ * "Matrix Multiplication Background User's Guide"). Filling the pipeline of a tile and writing its result take as long as
+ * `product_fill` elements of the inner dimension:
+ *
+ *     operations     2 x waves x processors x 128 x 256 x (inner + fill),  waves = ceil(tiles / processors)
+ *
+ * Both make products of small micro-batches, which have fewer tiles and, for gradients of weights, a short inner dimension,
+ * slower than their operations tell.
+ *
+ * Where the description leaves them at 0: DEVICE_PRODUCT_SHARE of the peak, DEVICE_MEMORY_SHARE of the bandwidth, no half
+ * and no tiles.
  */
 #ifndef WEFT_TRAINING_SIMULATE_DEVICE_TIME_H
 #define WEFT_TRAINING_SIMULATE_DEVICE_TIME_H
@@ -25,6 +36,10 @@
 /** Near what published training iterations on A100 give: bench/published. */
 #define DEVICE_PRODUCT_SHARE 0.8
 #define DEVICE_MEMORY_SHARE  0.65
+
+/** Elements of a tile of a product's result; either side may be the longer one. */
+#define DEVICE_TILE_SHORT 128
+#define DEVICE_TILE_LONG  256
 
 /** Seconds. The device must be able to compute in the precision of the products: device_check(). */
 double device_seconds(const struct cluster_device *device, const struct layer_work *work);
