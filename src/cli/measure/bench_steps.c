@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-enum { STEP_SECONDS, NORM_SECONDS, WAIT_SECONDS, PASS_SECONDS, STEP_SERIES };
+enum { STEP_SECONDS, NORM_SECONDS, WAIT_SECONDS, PASS_SECONDS, OPTIMIZER_SECONDS, STEP_SERIES };
 
 struct bench_steps {
     size_t warm, count, room;
@@ -46,7 +46,8 @@ void bench_steps_note(void *observer, const struct report_step *step)
     const double numbers[STEP_SERIES] = {[STEP_SECONDS] = step->seconds,
                                          [NORM_SECONDS] = step->norm_seconds,
                                          [WAIT_SECONDS] = step->wait_seconds,
-                                         [PASS_SECONDS] = step->pass_seconds};
+                                         [PASS_SECONDS] = step->pass_seconds,
+                                         [OPTIMIZER_SECONDS] = step->optimizer_seconds};
     for (size_t i = 0; i < STEP_SERIES; i++)
         steps->series[i][steps->count] = numbers[i];
     steps->count++;
@@ -142,6 +143,7 @@ weft_status bench_steps_gather(struct bench_steps *steps, const struct trainer *
         series[NORM_SECONDS][i] = 1 - series[PASS_SECONDS][i] / (ranks * series[NORM_SECONDS][i]);
     figures->seconds = bench_median(series[STEP_SECONDS], steps->count);
     figures->wait_seconds = bench_median(series[WAIT_SECONDS], steps->count) / ranks;
+    figures->optimizer_seconds = bench_median(series[OPTIMIZER_SECONDS], steps->count) / ranks;
     figures->bubble = bench_median(series[NORM_SECONDS], steps->count);
     return status;
 }

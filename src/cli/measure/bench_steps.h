@@ -17,9 +17,10 @@ void bench_steps_note(void *steps, const struct report_step *step);
 
 /** Medians over the steps; the same on all ranks. */
 struct bench_steps_figures {
-    double seconds;      /**< of the rank that takes longest */
-    double wait_seconds; /**< for messages and collectives; mean over ranks */
-    double bubble;       /**< share of the ranks' time, until the last one comes to the norm, that is not in passes */
+    double seconds;           /**< of the rank that takes longest */
+    double wait_seconds;      /**< for messages and collectives; mean over ranks */
+    double optimizer_seconds; /**< in norm and updates, without waiting; mean over ranks */
+    double bubble; /**< share of the ranks' time, until the last one comes to the norm, that is not in passes */
 
     /** The same of the schedule, played with the mean times of the last step's passes and messages that take no time. */
     double predicted_wait_seconds, predicted_bubble;

@@ -73,9 +73,10 @@ static weft_status bench_train_print_json(FILE *output, const struct figures *fi
         "gradients", measure->mesh.gradients, "batch", measure->batch, "micro_batch", figures->micro_batch, "sequence",
         measure->sequence, "steps", measure->steps, "paced", chosen.pace.scale, "step_ms", figures->steps.seconds * 1e3,
         "tokens_per_second", figures->tokens_per_second, "exposed_communication_ms", figures->steps.wait_seconds * 1e3,
-        "predicted_exposed_communication_ms", figures->steps.predicted_wait_seconds * 1e3, "bubble_share",
-        figures->steps.bubble, "predicted_bubble_share", figures->steps.predicted_bubble, "model_flops_utilisation",
-        figures->utilisation, "peak_flops", figures->peak_flops, "peak_memory_bytes",
+        "predicted_exposed_communication_ms", figures->steps.predicted_wait_seconds * 1e3, "optimizer_ms",
+        figures->steps.optimizer_seconds * 1e3, "bubble_share", figures->steps.bubble, "predicted_bubble_share",
+        figures->steps.predicted_bubble, "model_flops_utilisation", figures->utilisation, "peak_flops",
+        figures->peak_flops, "peak_memory_bytes",
         json_known(chosen.pace.scale == 0, (int64_t)figures->peak_memory_bytes), "predicted_memory_bytes",
         figures->predicted_memory_bytes, "kernels", figures->kernels);
 }
