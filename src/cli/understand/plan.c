@@ -135,7 +135,7 @@ static weft_status plan_open_cluster(struct plan_problem *problem, struct error 
     if (chosen.together && chosen.cluster && !chosen.measure)
         return error_set(error, WEFT_ERROR_ARGUMENT, "--together is for --measure, which is not given");
     const uint32_t nodes = chosen.nodes ? (uint32_t)chosen.nodes : 1, ranks = (uint32_t)chosen.ranks;
-    planning->measures = chosen.measure || chosen.layer_times;
+    planning->measures = chosen.measure;
     planning->together = (uint32_t)chosen.together;
     weft_status status = planning_describe(planning, chosen.cluster, nodes, ranks, error);
     if (status != WEFT_OK)
@@ -150,6 +150,8 @@ static weft_status plan_open_cluster(struct plan_problem *problem, struct error 
         status = layer_times_read(&planning->costs, chosen.layer_times, error);
     if (status != WEFT_OK)
         return status;
+    if (chosen.layer_times)
+        planning_measure(planning, setting);
     setting->space.ranks_most = planning->planned.step.ranks;
     setting->space.ranks_least = chosen.ranks || chosen.cluster ? setting->space.ranks_most : 1;
     return WEFT_OK;
@@ -350,7 +352,8 @@ const struct command command_plan = {
         "Lower bounds exclude strategies that cannot be faster than the best, so that it is proved to be the best of all "
         "that fit into memory.\n\n"
         "Without --cluster, ranks are processors of this machine, whose layers are measured and whose links are as "
-        "weft topo measured them. With it, hosts, devices and links are as described; --measure measures the layers here, and --layer-times takes them from a file of weft profile layers.",
+        "weft topo measured them. With it, hosts, devices and links are as described; --measure measures "
+        "the layers here, and --layer-times takes them from a file of weft profile layers.",
     .examples = "weft plan --model gpt --batch 32\n"
                 "weft plan --model gpt2-xl --cluster dgx-a100-16 --batch 512 --sequence 1024 --save plan.json\n"
                 "weft plan --model gpt2 --nodes 4 --ranks 8 --batch 64 --json\n",

@@ -31,6 +31,12 @@ weft_status planning_describe(struct planning *planning, const char *name, uint3
     return WEFT_OK;
 }
 
+void planning_measure(struct planning *planning, struct planner_setting *setting)
+{
+    setting->measure = machine_costs_measure;
+    setting->context = &planning->costs;
+}
+
 weft_status planning_open(struct planning *planning, uint32_t ranks, int threads, struct planner_setting *setting,
                           struct error *error)
 {
@@ -42,16 +48,14 @@ weft_status planning_open(struct planning *planning, uint32_t ranks, int threads
     if (status == WEFT_OK)
         status = planner_cluster_open(&planning->cluster, ranks, device, &planning->planned, error);
     setting->cluster = &planning->planned;
-    if (status != WEFT_OK || !device)
-        return status;
     planning->costs =
         (struct machine_costs){.description = setting->description,
                                .sequence = (size_t)setting->config->sequence,
                                .threads = threads,
                                .together = planning->together ? planning->together : planning->planned.ranks_per_host};
-    setting->measure = machine_costs_measure;
-    setting->context = &planning->costs;
-    return WEFT_OK;
+    if (device)
+        planning_measure(planning, setting);
+    return status;
 }
 
 void planning_close(struct planning *planning)

@@ -46,6 +46,12 @@ static inline bool planning_has_devices(const struct planning *planning)
 weft_status planning_open(struct planning *planning, uint32_t ranks, int threads, struct planner_setting *setting,
                           struct error *error);
 
+/**
+ * Have `setting` take what layers take from planning->costs, whatever devices there are: for times that were read into them
+ * (run/layer_times.h). Memory, optimizer and sums remain those of the devices. After planning_open().
+ */
+void planning_measure(struct planning *planning, struct planner_setting *setting);
+
 void planning_close(struct planning *planning);
 
 #endif
