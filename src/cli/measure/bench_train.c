@@ -191,6 +191,9 @@ static weft_status bench_train_prepare(void *observer, struct train_config *conf
 static weft_status bench_train_run(struct command_call *call, struct error *error)
 {
     struct bench_train bench = {0};
+    if (chosen.pace.scale == 0 && (chosen.pace.layer_times || chosen.together > 1))
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--%s is for --paced, which is not given",
+                         chosen.pace.layer_times ? "layer-times" : "together");
     weft_status status =
         bench_steps_open((size_t)chosen.measure.warm, (size_t)chosen.measure.steps, &bench.steps, error);
     if (status != WEFT_OK)
