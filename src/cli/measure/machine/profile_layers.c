@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/measure/machine/profile_layers.h"
 
+#include "cli/measure/bench_timing.h"
 #include "cli/train/training.h"
 #include "training/model/file/model_file.h"
 #include "training/plan/run/layer_times.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 #define ROUNDS_MOST 99
 
@@ -67,12 +67,6 @@ static weft_status measure_round(struct machine_costs *costs, struct error *erro
     return status;
 }
 
-static int by_seconds(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* What the machine does beside lasts longer than a measurement: the medians are over rounds of all of them. */
 static void take_medians(struct machine_costs *rounds)
 {
@@ -82,8 +76,7 @@ static void take_medians(struct machine_costs *rounds)
             double *first = &rounds[0].items[i].seconds[number / COSTS_PASSES][number % COSTS_PASSES];
             for (int64_t r = 0; r < chosen.rounds; r++)
                 values[r] = rounds[r].items[i].seconds[number / COSTS_PASSES][number % COSTS_PASSES];
-            qsort(values, (size_t)chosen.rounds, sizeof *values, by_seconds);
-            *first = values[chosen.rounds / 2];
+            *first = bench_median(values, (size_t)chosen.rounds);
         }
     }
 }
