@@ -7,7 +7,6 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define TIMES_NUMBER_MOST 1000000
 
@@ -52,31 +51,6 @@ weft_status layer_times_save(const struct machine_costs *costs, const char *mode
 
 /* ---- reading ---- */
 
-static weft_status times_get_number(const cJSON *object, const char *key, const char *where, uint32_t *number,
-                                    struct error *error)
-{
-    int64_t value = 0;
-    const weft_status status = json_get_integer(object, key, where, 1, TIMES_NUMBER_MOST, &value, error);
-    *number = (uint32_t)value;
-    return status;
-}
-
-static weft_status times_get_precision(const cJSON *object, const char *where, weft_type *precision,
-                                       struct error *error)
-{
-    static const weft_type types[] = {WEFT_F32, WEFT_BF16, WEFT_F16};
-    const char *text;
-    const weft_status status = json_get_text(object, "precision", where, &text, error);
-    if (status != WEFT_OK)
-        return status;
-    for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
-        *precision = types[i];
-        if (strcmp(text, weft_type_name(types[i])) == 0)
-            return WEFT_OK;
-    }
-    return error_set(error, WEFT_ERROR_DATA, "%s: 'precision' is '%s', and must be f32, bf16 or f16", where, text);
-}
-
 static weft_status get_seconds(const cJSON *object, const char *where, size_t layers, double (*seconds)[COSTS_PASSES],
                                struct error *error)
 {
@@ -102,15 +76,15 @@ static weft_status get_measurement(struct machine_costs *costs, const cJSON *obj
 {
     const size_t layers = costs->description->layer_count;
     struct machine_measurement item = {0};
-    weft_status status = times_get_number(object, "micro_batch", where, &item.micro_batch, error);
+    weft_status status = plan_get_number(object, "micro_batch", where, 1, TIMES_NUMBER_MOST, &item.micro_batch, error);
     if (status == WEFT_OK)
-        status = times_get_number(object, "tensor", where, &item.tensor, error);
+        status = plan_get_number(object, "tensor", where, 1, TIMES_NUMBER_MOST, &item.tensor, error);
     if (status == WEFT_OK)
         status = json_get_bool(object, "sequence_parallel", where, &item.divides_rows, error);
     if (status == WEFT_OK)
-        status = times_get_precision(object, where, &item.precision, error);
+        status = plan_get_type(object, "precision", where, &item.precision, error);
     if (status == WEFT_OK)
-        status = times_get_number(object, "ranks_at_once", where, &item.together, error);
+        status = plan_get_number(object, "ranks_at_once", where, 1, TIMES_NUMBER_MOST, &item.together, error);
     if (status == WEFT_OK)
         status = ARRAY_RESERVE(costs->items, costs->room, costs->count + 1, "the times of layers", error);
     if (status != WEFT_OK)
@@ -129,7 +103,7 @@ static weft_status check_times(const struct machine_costs *costs, const cJSON *r
     const struct model_description *description = costs->description;
     const char *model, *hash;
     uint32_t version = 0, vocabulary = 0, sequence = 0;
-    weft_status status = times_get_number(root, "version", where, &version, error);
+    weft_status status = plan_get_number(root, "version", where, 1, TIMES_NUMBER_MOST, &version, error);
     if (status == WEFT_OK && version != LAYER_TIMES_VERSION)
         return error_set(error, WEFT_ERROR_DATA, "%s: its version is %u, and this weft reads version %d", where,
                          version, LAYER_TIMES_VERSION);
@@ -138,9 +112,9 @@ static weft_status check_times(const struct machine_costs *costs, const cJSON *r
     if (status == WEFT_OK)
         status = json_get_text(root, "model_hash", where, &hash, error);
     if (status == WEFT_OK)
-        status = times_get_number(root, "vocabulary", where, &vocabulary, error);
+        status = plan_get_number(root, "vocabulary", where, 1, TIMES_NUMBER_MOST, &vocabulary, error);
     if (status == WEFT_OK)
-        status = times_get_number(root, "sequence", where, &sequence, error);
+        status = plan_get_number(root, "sequence", where, 1, TIMES_NUMBER_MOST, &sequence, error);
     if (status != WEFT_OK)
         return status;
     if (strtoull(hash, NULL, 16) != plan_model_hash(description) || vocabulary != description->shape.vocabulary)

@@ -115,8 +115,8 @@ static weft_status get_word(const cJSON *object, const char *key, const char *wh
     return status;
 }
 
-static weft_status get_number(const cJSON *object, const char *key, const char *where, int64_t least, int64_t most,
-                              uint32_t *number, struct error *error)
+weft_status plan_get_number(const cJSON *object, const char *key, const char *where, int64_t least, int64_t most,
+                            uint32_t *number, struct error *error)
 {
     int64_t value;
     const weft_status status = json_get_integer(object, key, where, least, most, &value, error);
@@ -128,8 +128,7 @@ static weft_status get_number(const cJSON *object, const char *key, const char *
 static const char *const precisions[] = {"f32", "bf16", "f16", NULL};
 static const weft_type precision_types[] = {WEFT_F32, WEFT_BF16, WEFT_F16};
 
-static weft_status get_type(const cJSON *object, const char *key, const char *where, weft_type *type,
-                            struct error *error)
+weft_status plan_get_type(const cJSON *object, const char *key, const char *where, weft_type *type, struct error *error)
 {
     int index;
     const weft_status status = get_choice(object, key, where, precisions, &index, error);
@@ -183,17 +182,17 @@ static weft_status get_strategy(const cJSON *root, const char *where, uint32_t r
     if (status == WEFT_OK)
         status = get_axes(object, where, ranks, strategy, error);
     if (status == WEFT_OK)
-        status = get_number(object, "zero", where, 0, 3, &strategy->zero, error);
+        status = plan_get_number(object, "zero", where, 0, 3, &strategy->zero, error);
     if (status == WEFT_OK)
         status = get_choice(object, "pipeline_schedule", where, step_pipeline_names, &schedule, error);
     if (status == WEFT_OK)
-        status = get_number(object, "stages_per_rank", where, 1, STRATEGY_STAGES_MOST, &strategy->stages, error);
+        status = plan_get_number(object, "stages_per_rank", where, 1, STRATEGY_STAGES_MOST, &strategy->stages, error);
     if (status == WEFT_OK)
-        status = get_number(object, "micro_batch", where, 1, 1000000, &strategy->micro_batch, error);
+        status = plan_get_number(object, "micro_batch", where, 1, 1000000, &strategy->micro_batch, error);
     if (status == WEFT_OK)
         status = get_choice(object, "recompute", where, model_recompute_names, &recompute, error);
     if (status == WEFT_OK)
-        status = get_type(object, "precision", where, &strategy->precision, error);
+        status = plan_get_type(object, "precision", where, &strategy->precision, error);
     if (status == WEFT_OK)
         status = json_get_bool(object, "sequence_parallel", where, &strategy->sequence_parallel, error);
     if (status == WEFT_OK)
@@ -223,7 +222,7 @@ static weft_status plan_read(const cJSON *root, const char *where, struct plan *
     uint32_t version = 0, ranks = 0;
     int optimizer = 0;
     const char *hash;
-    weft_status status = get_number(root, "version", where, 1, INT32_MAX, &version, error);
+    weft_status status = plan_get_number(root, "version", where, 1, INT32_MAX, &version, error);
     if (status == WEFT_OK && version != PLAN_FILE_VERSION)
         return error_set(error, WEFT_ERROR_DATA, "%s: it is a plan of version %u, and this weft reads version %d",
                          where, version, PLAN_FILE_VERSION);
@@ -236,16 +235,16 @@ static weft_status plan_read(const cJSON *root, const char *where, struct plan *
     if (status == WEFT_OK)
         status = get_word(root, "cluster", where, plan->cluster, sizeof plan->cluster, error);
     if (status == WEFT_OK)
-        status = get_number(root, "ranks", where, 1, 1 << 20, &ranks, error);
+        status = plan_get_number(root, "ranks", where, 1, 1 << 20, &ranks, error);
     if (status == WEFT_OK)
-        status = get_number(root, "batch", where, 1, 1000000000, &plan->batch, error);
+        status = plan_get_number(root, "batch", where, 1, 1000000000, &plan->batch, error);
     if (status == WEFT_OK)
-        status = get_number(root, "sequence", where, 1, 1000000, &plan->sequence, error);
+        status = plan_get_number(root, "sequence", where, 1, 1000000, &plan->sequence, error);
     if (status == WEFT_OK)
         status = get_choice(root, "optimizer", where, optimizer_names, &optimizer, error);
     plan->optimizer = (enum optimizer_kind)optimizer;
     if (status == WEFT_OK)
-        status = get_type(root, "gradients", where, &plan->gradients, error);
+        status = plan_get_type(root, "gradients", where, &plan->gradients, error);
     if (status == WEFT_OK)
         status = get_strategy(root, where, ranks, plan, error);
     return status == WEFT_OK ? get_prediction(root, where, plan, error) : status;

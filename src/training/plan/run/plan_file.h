@@ -34,6 +34,13 @@ uint64_t plan_model_hash(const struct model_description *description);
 /** Write to `path` atomically. Errors: SYSTEM; MEMORY. */
 weft_status plan_save(const struct plan *plan, const char *path, struct error *error);
 
+/** A member of a JSON object that is a number from `least` to `most`, or the name of a type of products: f32, bf16, f16.
+ * `where` names the file in messages. Errors: DATA. */
+weft_status plan_get_number(const cJSON *object, const char *key, const char *where, int64_t least, int64_t most,
+                            uint32_t *number, struct error *error);
+weft_status plan_get_type(const cJSON *object, const char *key, const char *where, weft_type *type,
+                          struct error *error);
+
 /** Put the members of a strategy, as a plan's file has them, into the object that is open. */
 void plan_put_strategy(struct json_writer *writer, const struct strategy *strategy);
 
