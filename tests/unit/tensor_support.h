@@ -25,8 +25,11 @@
 #define TEST_THREADS 1
 #endif
 #endif
-#ifndef TEST_THREADS
-#define TEST_THREADS 3
+#ifdef TEST_THREADS
+#define MANY_TEST_THREADS 1
+#else
+#define TEST_THREADS      3
+#define MANY_TEST_THREADS 16
 #endif
 
 static inline struct device *open_device(const char *name, int threads)

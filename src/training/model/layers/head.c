@@ -9,8 +9,8 @@
  */
 struct head_arrays {
     struct norm_kept norm;
-    void *logits;
-    size_t logit_rows, logit_stride;
+    void *logits; /* rows without gaps: so all of oneDNN's kernels can multiply them */
+    size_t logit_rows;
 };
 
 static void head_plan(const struct head *head, const struct layer_room *room, struct arena *kept,
@@ -19,11 +19,10 @@ static void head_plan(const struct head *head, const struct layer_room *room, st
     const size_t rows = room->batch * room->sequence;
     norm_plan(&head->norm, room, kept, &arrays->norm);
     const size_t largest = tensor_part_largest(head->all, room->ranks); /* the same rows at a time on all ranks */
-    arrays->logit_stride = (largest + MODEL_ALIGNMENT - 1) / MODEL_ALIGNMENT * MODEL_ALIGNMENT;
-    arrays->logit_rows = LOGITS_OUTSIDE_TRAINING / arrays->logit_stride + 1;
+    arrays->logit_rows = LOGITS_OUTSIDE_TRAINING / largest + 1;
     if (room->training || arrays->logit_rows > rows)
         arrays->logit_rows = rows;
-    arrays->logits = arena_take(kept, arrays->logit_rows * arrays->logit_stride * room->activation);
+    arrays->logits = arena_take(kept, arrays->logit_rows * largest * room->activation);
 }
 
 static struct head_arrays head_arrays_of(const struct head *head, const struct pass *pass,
@@ -81,7 +80,7 @@ static void head_losses(const struct head *head, const struct pass *pass, const 
     const struct tensor_group *tensor = pass->tensor;
     const size_t rows = pass_rows(pass);
     if (!tensor) {
-        device->cross_entropy(device, rows, head->vocabulary, arrays->logit_stride, targets, pass->smoothing, scale,
+        device->cross_entropy(device, rows, head->vocabulary, head->vocabulary, targets, pass->smoothing, scale,
                               arrays->logits, losses);
         return;
     }
@@ -89,7 +88,7 @@ static void head_losses(const struct head *head, const struct pass *pass, const 
                                           .classes = head->vocabulary,
                                           .all = head->all,
                                           .ranks = tensor->ranks,
-                                          .stride = arrays->logit_stride,
+                                          .stride = head->vocabulary,
                                           .targets = targets,
                                           .smoothing = pass->smoothing,
                                           .scale = scale};
@@ -114,7 +113,7 @@ static void head_forward(const struct layer *layer, const struct pass *pass, con
         part.batch = 1;
         part.sequence = rows - first < arrays.logit_rows ? rows - first : arrays.logit_rows;
         linear_forward(&part, &head->logits, pass_activation_at(pass, arrays.norm.out, first * head->norm.width),
-                       arrays.logits, arrays.logit_stride);
+                       arrays.logits, head->vocabulary);
         head_losses(head, &part, &arrays, pass->targets + first, pass->prepare ? pass->loss_scale / (double)rows : 0,
                     places->scratch, pass->losses + first);
     }
@@ -126,7 +125,7 @@ static void head_backward_input(const struct layer *layer, const struct pass *pa
     const struct head *head = layer->settings;
     const struct head_arrays arrays = head_arrays_of(head, pass, places);
     const struct norm_sums sums = head_sums_of(head, pass, places);
-    linear_backward_input(pass, &head->logits, arrays.logits, arrays.logit_stride, false, places->scratch);
+    linear_backward_input(pass, &head->logits, arrays.logits, head->vocabulary, false, places->scratch);
     norm_backward_input(pass, &head->norm, &arrays.norm, x, places->scratch, false, gradient, &sums);
 }
 
@@ -135,7 +134,7 @@ static void head_backward_weights(const struct layer *layer, const struct pass *
     const struct head *head = layer->settings;
     const struct head_arrays arrays = head_arrays_of(head, pass, places);
     const struct norm_sums sums = head_sums_of(head, pass, places);
-    linear_backward_weights(pass, &head->logits, arrays.norm.out, arrays.logits, arrays.logit_stride);
+    linear_backward_weights(pass, &head->logits, arrays.norm.out, arrays.logits, head->vocabulary);
     norm_backward_weights(pass, &head->norm, &sums);
 }
 
