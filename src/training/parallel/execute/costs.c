@@ -2,6 +2,7 @@
 #include "training/parallel/execute/costs.h"
 
 #include "base/clock.h"
+#include "base/random.h"
 #include "training/model/passes.h"
 #include "training/model/tensor_group.h"
 
@@ -28,7 +29,7 @@ void costs_estimate(const struct model_description *description, const struct mo
 
 /* ---- measuring ---- */
 
-/* Each copy is used once to warm up and then so often, and a layer at least so often in all. */
+/* Each copy is used once to warm up and then at least so often, and a layer at least so often in all. */
 #define ROUNDS      2
 #define TURNS_LEAST 5
 #define TURNS_MOST  (ROUNDS * COPIES_MOST)
@@ -65,7 +66,9 @@ static size_t group_elements(const struct costs_probe *probe, size_t group)
 static size_t lay_out_probe(struct costs_probe *probe, size_t rows, char *base)
 {
     const struct model_description *description = probe->description;
-    const size_t element = weft_type_size(probe->device->type), activation = weft_type_size(probe->device->activations),
+    const bool is_same = probe->device->activations == probe->device->type;
+    const size_t element = weft_type_size(probe->device->type),
+                 activation = is_same ? 0 : weft_type_size(probe->device->activations),
                  own = group_elements(probe, model_layer_group(description, probe->layer)),
                  tied = model_layer_uses_tied(description, probe->layer)
                             ? group_elements(probe, model_tied_group(description))
@@ -80,15 +83,43 @@ static size_t lay_out_probe(struct costs_probe *probe, size_t rows, char *base)
         used += (sizes[i] + 63) / 64 * 64;
     }
     probe->arrays = (struct layer_arrays){.own = places[0],
-                                          .own_activations = places[1],
+                                          .own_activations = places[is_same ? 0 : 1],
                                           .gradients = places[2],
                                           .tied = places[3],
-                                          .tied_activations = places[4],
+                                          .tied_activations = places[is_same ? 3 : 4],
                                           .tied_gradients = places[5]};
     probe->x = places[6];
     probe->y = places[7];
     probe->gradient = places[8];
     return larger_size(used, 64);
+}
+
+static void fill_with_noise(struct device *device, size_t count, double scale, void *array, void *activations)
+{
+    for (size_t i = 0; i < count; i++) {
+        const double value = scale * (2 * random_uniform(count, i) - 1);
+        if (device->type == WEFT_F64)
+            ((double *)array)[i] = value;
+        else
+            ((float *)array)[i] = (float)value;
+    }
+    if (activations != array)
+        device->to_activations(device, count, array, activations);
+}
+
+/* Numbers as large as in training: products of zeros take less power, and therefore less time. */
+static void fill_copy(struct costs_probe *probe, size_t rows)
+{
+    const struct model_description *description = probe->description;
+    const struct layer_arrays *arrays = &probe->arrays;
+    const size_t numbers = rows * description->widest;
+    fill_with_noise(probe->device, group_elements(probe, model_layer_group(description, probe->layer)), 0.03,
+                    (void *)arrays->own, (void *)arrays->own_activations);
+    if (model_layer_uses_tied(description, probe->layer))
+        fill_with_noise(probe->device, group_elements(probe, model_tied_group(description)), 0.03, (void *)arrays->tied,
+                        (void *)arrays->tied_activations);
+    fill_with_noise(probe->device, numbers, 1e-3, probe->y, probe->gradient);
+    fill_with_noise(probe->device, numbers, 1, probe->y, probe->x);
 }
 
 static weft_status open_probe(struct costs_probe *probe, const struct model_options *options, struct error *error)
@@ -104,37 +135,62 @@ static weft_status open_probe(struct costs_probe *probe, const struct model_opti
     only[probe->layer] = true;
     own.training = true;
     own.layers = only;
-    own.slots = 1;
     probe->bytes = lay_out_probe(probe, rows, NULL);
     probe->copies = probe->alike < COPIES_MOST ? probe->alike : COPIES_MOST;
     while (probe->copies > 1 && probe->copies * probe->bytes > COPIES_BYTES)
         probe->copies--;
+    own.slots = probe->copies;
     weft_status status = model_open(probe->description, probe->device, &own, &probe->model, error);
     free(only);
     if (status != WEFT_OK)
         return status;
     probe->memory =
         probe->device->allocate(probe->device, probe->copies * probe->bytes, "the measurement of a layer", error);
-    return probe->memory ? WEFT_OK : WEFT_ERROR_MEMORY;
+    if (!probe->memory)
+        return WEFT_ERROR_MEMORY;
+    for (uint32_t copy = 0; copy < probe->copies; copy++) {
+        lay_out_probe(probe, rows, probe->memory + copy * probe->bytes);
+        fill_copy(probe, rows);
+    }
+    return probe->device->finish(probe->device, error);
 }
 
-static weft_status probe_turn(struct costs_probe *probe, const struct layer_call *call, double seconds[COSTS_PASSES],
-                              struct error *error)
+/* Seconds of `pass` for the copy that is laid out. */
+static weft_status probe_pass(struct costs_probe *probe, uint32_t copy, int pass, double *seconds, struct error *error)
 {
-    uint64_t times[COSTS_PASSES + 1] = {clock_now()};
-    model_layer_forward(probe->model, call, true);
-    weft_status status = probe->device->finish(probe->device, error);
-    times[1] = clock_now();
-    model_layer_backward_input(probe->model, call, probe->gradient);
-    if (status == WEFT_OK)
-        status = probe->device->finish(probe->device, error);
-    times[2] = clock_now();
-    model_layer_backward_weights(probe->model, call);
-    if (status == WEFT_OK)
-        status = probe->device->finish(probe->device, error);
-    times[3] = clock_now();
-    for (int pass = 0; pass < COSTS_PASSES; pass++)
-        seconds[pass] = (double)(times[pass + 1] - times[pass]) * 1e-9;
+    const struct layer_call call = {
+        .layer = probe->layer, .slot = copy, .x = probe->x, .y = probe->y, .arrays = &probe->arrays};
+    const uint64_t begin = clock_now();
+    if (pass == 0)
+        model_layer_forward(probe->model, &call, true);
+    else if (pass == 1)
+        model_layer_backward_input(probe->model, &call, probe->gradient);
+    else
+        model_layer_backward_weights(probe->model, &call);
+    const weft_status status = probe->device->finish(probe->device, error);
+    *seconds = (double)(clock_now() - begin) * 1e-9;
+    return status;
+}
+
+/* Copies forward and then backward in reverse, as layers of a step. Seconds of the passes: seconds[0 .. copies). */
+static weft_status probe_round(struct costs_probe *probe, const struct model_options *options,
+                               double seconds[][COSTS_PASSES], struct error *error)
+{
+    const struct model_batch batch = {.tokens = probe->tokens, .targets = probe->tokens};
+    const size_t rows = options->batch * options->sequence;
+    weft_status status = WEFT_OK;
+    for (uint32_t copy = 0; status == WEFT_OK && copy < probe->copies; copy++) {
+        lay_out_probe(probe, rows, probe->memory + copy * probe->bytes);
+        status = model_slot_load(probe->model, copy, &batch, error);
+        if (status == WEFT_OK)
+            status = probe_pass(probe, copy, 0, &seconds[copy][0], error);
+    }
+    for (uint32_t copy = probe->copies; status == WEFT_OK && copy-- > 0;) {
+        lay_out_probe(probe, rows, probe->memory + copy * probe->bytes);
+        status = probe_pass(probe, copy, 1, &seconds[copy][1], error);
+        if (status == WEFT_OK)
+            status = probe_pass(probe, copy, 2, &seconds[copy][2], error);
+    }
     return status;
 }
 
@@ -147,22 +203,18 @@ static int compare_seconds(const void *a, const void *b)
 static weft_status run_probe(struct costs_probe *probe, const struct model_options *options,
                              double seconds[COSTS_PASSES], struct error *error)
 {
-    const uint32_t counted = ROUNDS * probe->copies > TURNS_LEAST ? ROUNDS * probe->copies : TURNS_LEAST;
-    const struct model_batch batch = {.tokens = probe->tokens, .targets = probe->tokens};
-    double taken[COSTS_PASSES] = {0}, turns[COSTS_PASSES][TURNS_MOST];
-    weft_status status = WEFT_OK;
-    for (uint32_t turn = 0; status == WEFT_OK && turn < probe->copies + counted; turn++) {
-        lay_out_probe(probe, options->batch * options->sequence, probe->memory + turn % probe->copies * probe->bytes);
-        const struct layer_call call = {.layer = probe->layer, .x = probe->x, .y = probe->y, .arrays = &probe->arrays};
-        status = model_slot_load(probe->model, 0, &batch, error);
-        if (status == WEFT_OK)
-            status = probe_turn(probe, &call, taken, error);
-        for (int pass = 0; pass < COSTS_PASSES && turn >= probe->copies; pass++)
-            turns[pass][turn - probe->copies] = taken[pass];
+    double turns[TURNS_MOST][COSTS_PASSES], sorted[TURNS_MOST];
+    uint32_t counted = 0;
+    weft_status status = probe_round(probe, options, turns, error); /* warms up */
+    while (status == WEFT_OK && (counted < ROUNDS * probe->copies || counted < TURNS_LEAST)) {
+        status = probe_round(probe, options, turns + counted, error);
+        counted += probe->copies;
     }
     for (int pass = 0; status == WEFT_OK && pass < COSTS_PASSES; pass++) {
-        qsort(turns[pass], counted, sizeof *turns[pass], compare_seconds);
-        seconds[pass] = turns[pass][counted / 2];
+        for (uint32_t turn = 0; turn < counted; turn++)
+            sorted[turn] = turns[turn][pass];
+        qsort(sorted, counted, sizeof *sorted, compare_seconds);
+        seconds[pass] = sorted[counted / 2];
     }
     return status;
 }

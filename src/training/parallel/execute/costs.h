@@ -25,9 +25,9 @@ struct costs_setting {
 /**
  * Seconds that each pass of each layer takes for one micro-batch: seconds[0 .. layer_count). Layers that are alike are
  * measured once, so this takes as long as a few micro-batches of a network of a few layers. As in a step, each of them
- * finds its weights and gradients where those of others have pushed them out of the cache: a layer is measured with
- * several copies of its memory in turn, as many as there are such layers, up to 256 MiB or the memory of the largest layer.
- * It is freed. Each figure is a median.
+ * finds its weights, gradients and activations where those of others have pushed them out of the cache: several copies of a
+ * layer run forward and then backward in reverse, as many as there are such layers, up to four with weights of 256 MiB.
+ * Their numbers are random, as products of zeros take less time. All memory is freed. Each figure is a median.
  *
  * Errors: ARGUMENT if layers cannot be divided; MEMORY, and those of the device.
  */
