@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 /* The parameters of a primitive; compared byte by byte, so there is no padding. */
 struct matmul_key {
@@ -109,7 +110,8 @@ void cpu_matmuls_close(struct cpu_matmuls *matmuls)
     if (matmuls->engine)
         dnnl_engine_destroy(matmuls->engine);
     free(matmuls->entries);
-    free(matmuls->scratchpads);
+    if (matmuls->scratchpads)
+        munmap(matmuls->scratchpads, matmuls->scratchpad_bytes * (size_t)matmuls->threads);
     free(matmuls);
 }
 
@@ -253,20 +255,16 @@ static bool is_of_tiles(dnnl_primitive_desc_t description)
  * Whether oneDNN may divide a product among threads. It must not if it would split the inner sum, because the bits of c
  * would then depend on the number of threads. Its kernel "brg" splits it for a transposed a only, "gemm" for a small c
  * (oneDNN 2.6: brgemm_matmul_utils.cpp, gemm_driver.cpp). With tile registers "brg" does not split it, but cuts an inner
- * sum of more than 512 by the number of threads that the product is described for: see threads_described().
+ * sum of more than 512 by the number of threads that the product is described for: hence TILE_THREADS.
  */
 static bool library_divides(const struct matmul_key *key, dnnl_primitive_desc_t description)
 {
     return is_of_tiles(description) || (begins(kernel_of(description), "brg") && !key->transpose_a);
 }
 
-#define TILE_THREADS 15 /* from 16 on the inner sum is split */
-
-/* The number of threads that a product is described for. At most as many compute it; fewer may. */
-static int threads_described(const struct cpu_matmuls *matmuls, dnnl_primitive_desc_t description)
-{
-    return is_of_tiles(description) ? TILE_THREADS : matmuls->threads;
-}
+/* As many threads at most compute a product with tile registers, which is described for so many, whatever there are. From
+ * 16 on the inner sum is split. */
+#define TILE_THREADS 15
 
 static dnnl_status_t matmul_describe(const struct cpu_matmuls *matmuls, const struct matmul_key *key,
                                      dnnl_memory_desc_t descriptions[MEMORIES])
@@ -306,7 +304,7 @@ static dnnl_status_t matmul_plan(struct cpu_matmuls *matmuls, const struct matmu
     *divided = status == dnnl_success && !key->tile && !library_divides(key, *description);
     if (status != dnnl_success || *divided || key->tile)
         return status;
-    const int threads = threads_described(matmuls, *description);
+    const int threads = is_of_tiles(*description) ? TILE_THREADS : matmuls->threads;
     dnnl_primitive_desc_t of_all = NULL;
     if (threads == 1 || describe_for(matmuls, threads, key, operation, attributes, &of_all) != dnnl_success)
         return dnnl_success;
@@ -347,17 +345,18 @@ static dnnl_status_t entry_make(struct cpu_matmuls *matmuls, const struct matmul
     return status;
 }
 
-/* A scratchpad of `bytes` for each thread. */
+/* A scratchpad of `bytes` for each thread. oneDNN touches little of those for TILE_THREADS: the rest takes no memory. */
 static weft_status scratchpads_reserve(struct cpu_matmuls *matmuls, size_t bytes, struct error *error)
 {
     if (bytes <= matmuls->scratchpad_bytes)
         return WEFT_OK;
     bytes = (bytes + 4095) / 4096 * 4096;
     const size_t all = bytes * (size_t)matmuls->threads;
-    void *scratchpads = aligned_alloc(4096, all);
-    if (!scratchpads)
+    void *scratchpads = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (scratchpads == MAP_FAILED)
         return error_memory(error, all, "a matrix product's scratch space");
-    free(matmuls->scratchpads);
+    if (matmuls->scratchpads)
+        munmap(matmuls->scratchpads, matmuls->scratchpad_bytes * (size_t)matmuls->threads);
     matmuls->scratchpads = scratchpads;
     matmuls->scratchpad_bytes = bytes;
     return WEFT_OK;
