@@ -55,7 +55,8 @@ static void products_do_not_depend_on_addresses(void **state)
     }
 }
 
-/* A library may cut the inner sum of a product among threads where there is little else to cut, or elsewhere for more. */
+/* A library may cut the inner sum of a product by the number of threads: where there is little else to cut among them, and
+ * with AMX wherever the sum is long. On 1, 2, 3 and 16 threads. */
 static void products_do_not_depend_on_threads(void **state)
 {
     static const struct {

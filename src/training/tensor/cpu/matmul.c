@@ -245,8 +245,11 @@ static dnnl_status_t matmul_choose(struct cpu_matmuls *matmuls, const struct mat
     return dnnl_primitive_desc_create(description, operation, attributes, matmuls->engine, NULL);
 }
 
-/* Whether the kernel computes with tile registers (AMX). */
-static bool is_of_tiles(dnnl_primitive_desc_t description)
+/* Products with AMX are described for so many threads, whatever there are, and no more compute one. From 16 on the inner
+ * sum is split. */
+#define AMX_THREADS 15
+
+static bool uses_amx(dnnl_primitive_desc_t description)
 {
     return begins(kernel_of(description), "brg:avx512_core_amx");
 }
@@ -254,17 +257,13 @@ static bool is_of_tiles(dnnl_primitive_desc_t description)
 /*
  * Whether oneDNN may divide a product among threads. It must not if it would split the inner sum, because the bits of c
  * would then depend on the number of threads. Its kernel "brg" splits it for a transposed a only, "gemm" for a small c
- * (oneDNN 2.6: brgemm_matmul_utils.cpp, gemm_driver.cpp). With tile registers "brg" does not split it, but cuts an inner
- * sum of more than 512 by the number of threads that the product is described for: hence TILE_THREADS.
+ * (oneDNN 2.6: brgemm_matmul_utils.cpp, gemm_driver.cpp). With AMX "brg" does not split it, but cuts an inner sum of
+ * more than 512 by the number of threads that the product is described for: hence AMX_THREADS.
  */
 static bool library_divides(const struct matmul_key *key, dnnl_primitive_desc_t description)
 {
-    return is_of_tiles(description) || (begins(kernel_of(description), "brg") && !key->transpose_a);
+    return uses_amx(description) || (begins(kernel_of(description), "brg") && !key->transpose_a);
 }
-
-/* As many threads at most compute a product with tile registers, which is described for so many, whatever there are. From
- * 16 on the inner sum is split. */
-#define TILE_THREADS 15
 
 static dnnl_status_t matmul_describe(const struct cpu_matmuls *matmuls, const struct matmul_key *key,
                                      dnnl_memory_desc_t descriptions[MEMORIES])
@@ -304,7 +303,7 @@ static dnnl_status_t matmul_plan(struct cpu_matmuls *matmuls, const struct matmu
     *divided = status == dnnl_success && !key->tile && !library_divides(key, *description);
     if (status != dnnl_success || *divided || key->tile)
         return status;
-    const int threads = is_of_tiles(*description) ? TILE_THREADS : matmuls->threads;
+    const int threads = uses_amx(*description) ? AMX_THREADS : matmuls->threads;
     dnnl_primitive_desc_t of_all = NULL;
     if (threads == 1 || describe_for(matmuls, threads, key, operation, attributes, &of_all) != dnnl_success)
         return dnnl_success;
@@ -345,7 +344,7 @@ static dnnl_status_t entry_make(struct cpu_matmuls *matmuls, const struct matmul
     return status;
 }
 
-/* A scratchpad of `bytes` for each thread. oneDNN touches little of those for TILE_THREADS: the rest takes no memory. */
+/* A scratchpad of `bytes` for each thread. Those for AMX_THREADS are large, and little of them is touched: mapped, the rest takes no memory. */
 static weft_status scratchpads_reserve(struct cpu_matmuls *matmuls, size_t bytes, struct error *error)
 {
     if (bytes <= matmuls->scratchpad_bytes)
