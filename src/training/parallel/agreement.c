@@ -108,11 +108,6 @@ static weft_status apply_rule(const struct offer *offers, const weft_comm *comm,
                          "--kernels same: %s has %s and %s has %s; choose ranks alike, or --kernels common",
                          name(choice->lowest, comm, who), kernel_set_names[common], name(best, comm, other),
                          kernel_set_names[choice->best]);
-    if (activations == WEFT_BF16 && choice->set < KERNEL_SET_AVX512)
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "the kernels %s cannot multiply matrices of bf16, which takes avx512 (%s can use %s at most); "
-                         "use --precision f32",
-                         kernel_set_names[choice->set], name(choice->lowest, comm, who), kernel_set_names[common]);
     return WEFT_OK;
 }
 

@@ -12,10 +12,10 @@
 #include "base/error.h"
 
 enum kernel_set {
-    KERNEL_SET_BASELINE,   /**< the compiler's default target; x86-64: SSE2, and SSE4.1 in oneDNN */
-    KERNEL_SET_AVX2,       /**< with fused multiply-add, and F16C, which all processors with AVX2 have */
-    KERNEL_SET_AVX512,     /**< F, BW, CD, DQ and VL; the highest that f32 and f16 use */
-    KERNEL_SET_AVX512BF16, /**< with VNNI, and products of bf16 */
+    KERNEL_SET_BASELINE, /**< the compiler's default target; x86-64: SSE2, and SSE4.1 in oneDNN */
+    KERNEL_SET_AVX2,     /**< with fused multiply-add, and F16C, which all processors with AVX2 have */
+    KERNEL_SET_AVX512,   /**< F, BW, CD, DQ and VL; the highest that f32 and f16 use; the first with products of bf16 */
+    KERNEL_SET_AVX512BF16, /**< with VNNI, and fast products of bf16 */
     KERNEL_SET_AMX,        /**< with tiles of bf16 */
     KERNEL_SETS
 };
@@ -27,6 +27,13 @@ extern const char *const kernel_set_names[KERNEL_SETS + 1];
 static inline enum kernel_set kernel_set_highest(weft_type activations)
 {
     return activations == WEFT_BF16 ? KERNEL_SET_AMX : KERNEL_SET_AVX512;
+}
+
+/** Whether matrix products of `activations` are those of f32, with operands that are cast: no set multiplies f16, and those
+ * below AVX-512 do not multiply bf16. */
+static inline bool kernel_set_casts(weft_type activations, enum kernel_set set)
+{
+    return activations == WEFT_F16 || (activations == WEFT_BF16 && set < KERNEL_SET_AVX512);
 }
 
 /**

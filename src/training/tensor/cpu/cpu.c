@@ -222,6 +222,8 @@ static weft_status open_table(const struct kernels *kernels, enum kernel_set set
     if (!cpu)
         return error_memory(error, sizeof *cpu, "a device");
     cpu->kernels = kernels;
+    cpu->casts =
+        kernel_set_casts(kernels->activations, set < KERNEL_SETS ? set : kernel_set_best(kernels->activations));
     cpu->device = (struct device){
         .name = device_cpu_name(kernels->activations),
         .type = WEFT_F32,
@@ -239,7 +241,7 @@ static weft_status open_table(const struct kernels *kernels, enum kernel_set set
     };
     cpu_vectors_put(&cpu->device);
     cpu_layers_put(&cpu->device);
-    status = cpu_matmuls_open(kernels->activations, set, threads, &cpu->matmuls, error);
+    status = cpu_matmuls_open(cpu->casts ? WEFT_F32 : kernels->activations, set, threads, &cpu->matmuls, error);
     if (status != WEFT_OK) {
         free(cpu);
         return status;

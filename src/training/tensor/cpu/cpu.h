@@ -16,6 +16,7 @@ struct cpu {
     struct device device;
     const struct kernels *kernels;
     struct cpu_matmuls *matmuls;
+    bool casts;     /**< products are those of f32: kernel_set_casts() */
     float *scratch; /**< of all threads; the maximum that a kernel has needed so far */
     size_t scratch_floats;
     struct rotary_table {

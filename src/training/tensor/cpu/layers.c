@@ -37,7 +37,7 @@ static void cpu_matmul(struct device *device, const struct matmul *arguments)
     int threads = omp_get_max_threads(), dynamic = omp_get_dynamic();
     omp_set_dynamic(0);
     omp_set_num_threads(device->threads);
-    if (cpu->kernels->activations == WEFT_F16)
+    if (cpu->casts)
         cpu_matmul_cast(cpu, arguments);
     else
         cpu_matmuls_run(cpu->matmuls, arguments, &cpu->failure);

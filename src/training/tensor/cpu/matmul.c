@@ -42,12 +42,9 @@ struct cpu_matmuls {
     size_t scratchpad_bytes;
 };
 
-static weft_status onednn_failed(struct error *error, dnnl_data_type_t operands, const char *what,
-                                 const struct matmul_key *key, dnnl_status_t status)
+static weft_status onednn_failed(struct error *error, const char *what, const struct matmul_key *key,
+                                 dnnl_status_t status)
 {
-    if (status == dnnl_unimplemented && operands == dnnl_bf16)
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "this processor cannot multiply matrices of bf16 (that takes AVX-512); use f32");
     char why[96];
     snprintf(why, sizeof why, "status %d", (int)status);
     if (status == dnnl_out_of_memory)
@@ -395,7 +392,7 @@ static struct matmul_entry *entry_find(struct cpu_matmuls *matmuls, const struct
     struct matmul_entry made = {0};
     dnnl_status_t status = entry_make(matmuls, key, &made);
     if (status != dnnl_success) {
-        onednn_failed(error, matmuls->operands, "prepare", key, status);
+        onednn_failed(error, "prepare", key, status);
         goto failed;
     }
     if (scratchpads_reserve(matmuls, scratchpad_of(&made), error) != WEFT_OK)
@@ -595,5 +592,5 @@ weft_status cpu_matmuls_run(struct cpu_matmuls *matmuls, const struct matmul *ar
     } else {
         ran = matmul_run(matmuls, entry, &places, 0);
     }
-    return ran == dnnl_success ? WEFT_OK : onednn_failed(error, matmuls->operands, "compute", &key, ran);
+    return ran == dnnl_success ? WEFT_OK : onednn_failed(error, "compute", &key, ran);
 }

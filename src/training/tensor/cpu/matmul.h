@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Matrix products through oneDNN, of f32 (for f16: training/tensor/cpu/matmul_cast.h) or of bf16 with sums in f32. Creating a primitive compiles code
- * (milliseconds), so one is cached for each shape. A model has few shapes, so entries are never evicted. Belongs to one
- * thread at a time. Two of these share only oneDNN's kernel set, which is per process and fixed by the first product.
+ * Matrix products through oneDNN, of f32 or of bf16 with sums in f32 (for what it cannot multiply, see
+ * training/tensor/cpu/matmul_cast.h). Creating a primitive compiles code (milliseconds), so one is cached for each shape. A
+ * model has few shapes, so entries are never evicted. Belongs to one thread at a time. Two of these share only oneDNN's
+ * kernel set, which is per process and fixed by the first product.
  */
 #ifndef WEFT_TRAINING_TENSOR_CPU_MATMUL_H
 #define WEFT_TRAINING_TENSOR_CPU_MATMUL_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Matrix products of activations that oneDNN cannot multiply, f16: by products of f32.
+ * Matrix products of activations that oneDNN cannot multiply (f16, and bf16 without AVX-512): by products of f32.
  *
  * A product is cut into blocks by its shape alone. The operands of a block are cast to f32 in scratch memory (20 MiB at
  * most), and its results are rounded once, after the last block of the inner sum. It takes the time of the f32 product and

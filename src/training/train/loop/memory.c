@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "core/transport/copy.h"
+#include "training/tensor/kernel_set.h"
 #include "training/train/loop/internal/memory_search.h"
 
 #include <math.h>
@@ -87,11 +88,12 @@ static struct memory_estimate surroundings_of(const struct train_config *config,
                                               const struct parallel_choice *choice, uint32_t ranks, uint32_t rank,
                                               uint32_t together, struct memory_kept *kept)
 {
+    const bool casts = kernel_set_casts(config->activations, kernel_set_best(config->activations));
     return (struct memory_estimate){
         .checkpoint = checkpoint_of(config, description, rank, ranks),
         .first_rank = rank == 0 ? first_rank_of(config, description, choice) : 0,
         .rest = MEMORY_OF_PROCESS + staging_of(choice, together - 1, kept) +
-                (together < ranks ? MEMORY_OF_NETWORK : 0) + (config->activations == WEFT_F16 ? MEMORY_OF_CASTS : 0),
+                (together < ranks ? MEMORY_OF_NETWORK : 0) + (casts ? MEMORY_OF_CASTS : 0),
     };
 }
 
