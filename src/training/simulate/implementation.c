@@ -26,7 +26,7 @@
 #define WEFT_COMMON                                                                                                    \
     .launches = 1, .layers_of_checkpoint = 1, .runnable = true, .type = WEFT_F32, .gradient_bytes = 4,                 \
     .gradient_wire_bytes = 4, .optimizer_bytes = 8, .accumulation_bytes = 12, .skips_masked = true,                    \
-    .overlaps_reductions = true, .overlaps_pipeline = true
+    .overlaps_reductions = true, .overlaps_sharing = true, .overlaps_pipeline = true
 #define MEGATRON_COMMON                                                                                                \
     .precision = CLUSTER_F16, .type = WEFT_F16, .activations = WEFT_F16, .launches = 3, .layers_of_checkpoint = 2,     \
     .logit_bytes = 8, .gathers_again = true, .stores_scores = true, .score_dropout = 0.1,                              \

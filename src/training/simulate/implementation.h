@@ -50,6 +50,7 @@ struct implementation {
 
     /* The step. */
     bool overlaps_reductions; /**< gradients move while the backward pass goes on */
+    bool overlaps_sharing;    /**< ZeRO-1 and 2: new weights move while the next step's forward pass goes on */
     bool
         scatters_messages; /**< each rank of a tensor axis sends a part of the rows between stages, and they are gathered
                                  within the next stage (Narayanan et al. 2021, section 4.1) */

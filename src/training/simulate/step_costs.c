@@ -247,6 +247,7 @@ static weft_status costing_cut_stages(struct step_costing *costing)
     if (status != WEFT_OK)
         return status;
     costs->shape = stages_shape(&config, stages, costs->first_unit);
+    costs->shape.shares_within = !costing->implementation->overlaps_sharing;
     return step_check_shape(&costs->shape, costing->error);
 }
 

@@ -46,6 +46,8 @@ static weft_status open_program(const struct step_costs *costs, uint32_t pipelin
                                 struct error *error)
 {
     weft_status status = step_write(&costs->shape, pipeline_rank, &program->schedule, error);
+    if (status == WEFT_OK && step_shares_move_on(&costs->shape))
+        status = step_rotate(&program->schedule, error);
     if (status != WEFT_OK)
         return status;
     const size_t count = program->schedule.count;

@@ -19,7 +19,8 @@
  * On a tensor axis each layer's products are divided, which changes the order of sums within them: results are close to
  * serial ones, and have the same bits on any placement and with any other axes.
  *
- * An executor belongs to one thread. Everything but the accessors is collective over the ranks of the mesh.
+ * An executor belongs to one thread. Everything but executor_settle() and the accessors is collective over the ranks of
+ * the mesh.
  */
 #ifndef WEFT_TRAINING_PARALLEL_EXECUTE_EXECUTOR_H
 #define WEFT_TRAINING_PARALLEL_EXECUTE_EXECUTOR_H
@@ -140,6 +141,12 @@ struct executor_result {
  */
 weft_status executor_step(struct executor *executor, const struct executor_input *input, uint64_t number, double rate,
                           struct executor_result *result, struct error *error);
+
+/**
+ * Wait until this rank has the weights of the last step as a whole. Under ZeRO-1 and 2 those of other ranks may be on
+ * their way until the next step uses them: call it before weights are read by other means. Not collective.
+ */
+weft_status executor_settle(struct executor *executor, struct error *error);
 
 /** The mean loss over micro-batches `first` to first + count - 1 of the input. *stopped: some rank wanted to stop, and
  * there is no loss. */

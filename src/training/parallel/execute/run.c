@@ -62,6 +62,20 @@ static void note_seconds(struct executor *executor, const struct step_operation 
     }
 }
 
+/* Wait for an asynchronous operation, unless it is complete. */
+static weft_status complete_operation(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                                      uint32_t number, struct error *error)
+{
+    const struct step_operation *operation = &list->schedule.operations[number];
+    const double waited = executor->seconds.wait;
+    if (!list->executions[number].under_way)
+        return WEFT_OK;
+    const weft_status status = operation_functions[operation->kind].complete(executor, task, list, number, error);
+    note_seconds(executor, operation, 0, waited);
+    list->executions[number].under_way = status != WEFT_OK;
+    return status;
+}
+
 /* Wait for what an operation depends on. */
 static weft_status complete_dependencies(struct executor *executor, struct executor_task *task,
                                          struct executor_list *list, uint32_t number, struct error *error)
@@ -70,15 +84,9 @@ static weft_status complete_dependencies(struct executor *executor, struct execu
     const struct step_operation *operation = &schedule->operations[number];
     for (uint32_t i = 0; i < operation->dependency_count; i++) {
         const uint32_t before = schedule->dependencies[operation->dependency + i];
-        const executor_operation complete = operation_functions[schedule->operations[before].kind].complete;
-        if (list->executions[before].complete || !complete)
-            continue;
-        const double waited = executor->seconds.wait;
-        const weft_status status = complete(executor, task, list, before, error);
-        note_seconds(executor, &schedule->operations[before], 0, waited);
+        const weft_status status = complete_operation(executor, task, list, before, error);
         if (status != WEFT_OK)
             return status;
-        list->executions[before].complete = true;
     }
     return WEFT_OK;
 }
@@ -97,6 +105,7 @@ static weft_status begin_operation(struct executor *executor, struct executor_ta
     const double waited = executor->seconds.wait;
     if (operation->kind == OPERATION_NORM)
         executor->seconds.norm = (double)(begin - executor->began) * 1e-9;
+    list->executions[number].under_way = step_operation_is_asynchronous(operation->kind);
     const weft_status status = operation_functions[operation->kind].begin(executor, task, list, number, error);
     note_seconds(executor, operation, begin, waited);
     if (is_own_pass(task, operation)) {
@@ -110,7 +119,6 @@ static weft_status begin_operation(struct executor *executor, struct executor_ta
 static weft_status execute(struct executor *executor, struct executor_task *task, struct executor_list *list,
                            struct error *error)
 {
-    memset(list->executions, 0, list->schedule.count * sizeof *list->executions);
     memset(list->passes, 0, executor_list_units(list) * EXECUTOR_PASS_KINDS * sizeof *list->passes);
     for (uint32_t i = 0; i < list->schedule.count; i++) {
         weft_status status = complete_dependencies(executor, task, list, i, error);
@@ -163,6 +171,15 @@ weft_status executor_step(struct executor *executor, const struct executor_input
     return status;
 }
 
+weft_status executor_settle(struct executor *executor, struct error *error)
+{
+    struct executor_list *list = &executor->training;
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; status == WEFT_OK && i < list->schedule.count; i++)
+        status = complete_operation(executor, NULL, list, i, error);
+    return status;
+}
+
 /* ---- an evaluation ---- */
 
 /* Whether some rank was asked to stop; the same on all ranks. */
@@ -209,7 +226,9 @@ weft_status executor_evaluate(struct executor *executor, const struct executor_i
     if (!losses)
         return error_memory(error, count * sizeof *losses, "the losses of an evaluation");
     *stopped = false;
-    weft_status status = evaluate_rounds(executor, input, first, count, losses, stopped, error);
+    weft_status status = executor_settle(executor, error);
+    if (status == WEFT_OK)
+        status = evaluate_rounds(executor, input, first, count, losses, stopped, error);
     /* Every loss is one rank's; the others add 0. */
     if (status == WEFT_OK && !*stopped && weft_comm_size(executor->config.comm) > 1)
         status = library_error(executor->config.context,

@@ -77,7 +77,9 @@ struct step_writer {
     uint32_t use_count, use, use_ahead;              /* of them: all, that of the pass under way, gathered so far */
     uint32_t resident;                               /* units gathered or being gathered */
     uint32_t *gather_of;                             /* the last gather of each unit */
-    bool *known_complete;                            /* of each operation */
+    uint32_t *share_awaited; /* ZeRO-1, 2: of each unit, the place of the dependency on its share of the step before;
+                                STEP_NONE: no pass has been written */
+    bool *known_complete;    /* of each operation */
     size_t known_room;
     weft_status status; /* the first failure */
     struct error *error;
@@ -113,20 +115,36 @@ static uint32_t writer_append(struct step_writer *writer, struct step_operation 
     return (uint32_t)schedule->count++;
 }
 
-/* The operation appended last needs that `number` is complete, unless that is known. */
-static void writer_depend(struct step_writer *writer, uint32_t number)
+/* The operation appended last depends on `number`. */
+static void append_dependency(struct step_writer *writer, uint32_t number)
 {
     struct step_schedule *schedule = writer->schedule;
-    if (number == STEP_NONE || writer->counts || writer->status != WEFT_OK || writer->known_complete[number])
-        return;
-    writer->status = ARRAY_RESERVE(schedule->dependencies, schedule->dependency_room, schedule->dependency_count + 1,
-                                   "a step", writer->error);
+    if (writer->status == WEFT_OK)
+        writer->status = ARRAY_RESERVE(schedule->dependencies, schedule->dependency_room,
+                                       schedule->dependency_count + 1, "a step", writer->error);
     if (writer->status != WEFT_OK)
         return;
-    struct step_operation *last = &schedule->operations[schedule->count - 1];
     schedule->dependencies[schedule->dependency_count++] = number;
-    last->dependency_count++;
-    writer->known_complete[number] = true;
+    schedule->operations[schedule->count - 1].dependency_count++;
+}
+
+/* It needs that `number` is complete, unless that is known. */
+static void writer_depend(struct step_writer *writer, uint32_t number)
+{
+    if (number == STEP_NONE || writer->counts || writer->status != WEFT_OK || writer->known_complete[number])
+        return;
+    append_dependency(writer, number);
+    if (writer->status == WEFT_OK)
+        writer->known_complete[number] = true;
+}
+
+/* The same for the share of a unit in the step before, whose number is not known yet. */
+static void depend_on_share(struct step_writer *writer, uint32_t unit)
+{
+    if (!step_shares_move_on(writer->shape) || writer->share_awaited[unit] != STEP_NONE)
+        return;
+    append_dependency(writer, STEP_NONE);
+    writer->share_awaited[unit] = (uint32_t)writer->schedule->dependency_count - 1;
 }
 
 static uint32_t append_message(struct step_writer *writer, enum step_operation_kind kind, const struct step_pass *pass,
@@ -271,6 +289,7 @@ static void write_forward(struct step_writer *writer, const struct step_pass *pa
     for (uint32_t unit = first; unit < end; unit++) {
         gather_ahead(writer);
         append_compute(writer, OPERATION_FORWARD, pass, unit, unit + 1 == end && sends ? output : STEP_NONE);
+        depend_on_share(writer, unit);
         if (gathers(writer->shape))
             writer_depend(writer, writer->gather_of[unit]);
         if (unit == first)
@@ -363,12 +382,16 @@ static void write_passes(struct step_writer *writer)
 
 /* ---- the end of a step ---- */
 
-/* The operation appended last needs all asynchronous ones before it; of `unit` alone, or of any (STEP_NONE). */
+/* The operation appended last needs all asynchronous ones before it, of `unit` alone or of any (STEP_NONE), but for
+ * shares that are left to the next step. */
 static void depend_on_all(struct step_writer *writer, uint32_t unit)
 {
+    const struct step_operation *operations = writer->schedule->operations;
     const size_t count = writer->schedule->count;
+    const bool leaves_shares = step_shares_move_on(writer->shape);
     for (uint32_t i = 0; i + 1 < count; i++)
-        if (unit == STEP_NONE || writer->schedule->operations[i].unit == unit)
+        if ((unit == STEP_NONE || operations[i].unit == unit) &&
+            !(leaves_shares && operations[i].kind == OPERATION_SHARE))
             writer_depend(writer, i);
 }
 
@@ -380,6 +403,13 @@ static void write_tie(struct step_writer *writer, uint32_t unit)
     depend_on_all(writer, unit);
     if (writer->shape->pipeline == 1 && units > 1)
         depend_on_all(writer, units - 1);
+}
+
+static void write_share(struct step_writer *writer, uint32_t stage, uint32_t unit)
+{
+    const uint32_t share = append_unit(writer, OPERATION_SHARE, stage, unit, STEP_NONE, STEP_NONE);
+    if (step_shares_move_on(writer->shape) && writer->status == WEFT_OK)
+        writer->schedule->dependencies[writer->share_awaited[unit]] = share;
 }
 
 /* From the gradients of this rank to new weights. */
@@ -397,8 +427,8 @@ static void write_optimizer(struct step_writer *writer)
         if (!step_stage_is_local(shape, rank, stage))
             continue;
         append_unit(writer, OPERATION_UPDATE, stage, unit, STEP_NONE, STEP_NONE);
-        if (shape->data > 1 && (shape->zero == 1 || shape->zero == 2))
-            append_unit(writer, OPERATION_SHARE, stage, unit, STEP_NONE, STEP_NONE);
+        if (step_shares(shape))
+            write_share(writer, stage, unit);
     }
 }
 
@@ -427,13 +457,14 @@ static weft_status open_writer(struct step_writer *writer)
     writer->visits = malloc(visits * sizeof *writer->visits);
     writer->slots.taken = calloc(2 * visits + 4, sizeof *writer->slots.taken);
     writer->uses = calloc(2 * shape->micro_batches * units, sizeof *writer->uses);
-    writer->gather_of = malloc(units * sizeof *writer->gather_of);
+    writer->gather_of = malloc(2 * units * sizeof *writer->gather_of);
     if (!writer->order.passes || !writer->visits || !writer->slots.taken || !writer->uses || !writer->gather_of)
         return error_memory(writer->error, visits * (3 * sizeof *writer->order.passes + sizeof *writer->visits),
                             "a step");
     writer->inputs.taken = writer->slots.taken + visits + 2;
+    writer->share_awaited = writer->gather_of + units;
     fill_none((uint32_t *)writer->visits, visits * (sizeof *writer->visits / sizeof(uint32_t)));
-    fill_none(writer->gather_of, units);
+    fill_none(writer->gather_of, 2 * units);
     fill_none(writer->outputs_sent, STEP_MOVING_BUFFERS);
     fill_none(writer->gradients_sent, STEP_MOVING_BUFFERS);
     fill_none(writer->gradients_reduced, STEP_MOVING_BUFFERS);

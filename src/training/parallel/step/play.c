@@ -45,7 +45,10 @@ static double dependencies_end(const struct step_player *player, uint32_t rank, 
     const struct step_operation *operation = player_operation(player, rank, number);
     double end = 0;
     for (uint32_t i = 0; i < operation->dependency_count; i++) {
-        const double one = player->times->end[rank][player->schedules[rank].dependencies[operation->dependency + i]];
+        const uint32_t before = player->schedules[rank].dependencies[operation->dependency + i];
+        if (before >= number) /* of the step before: complete */
+            continue;
+        const double one = player->times->end[rank][before];
         if (isnan(one))
             return NAN;
         end = larger(end, one);

@@ -4,7 +4,7 @@
  *
  * Messages have no buffers of their own: a send ends only when its receive has begun and the message has moved. So
  * schedules that end here end with any transport. Ranks of the other axes run the same schedules in step with these:
- * their collectives end a given time after they begin on this rank.
+ * their collectives end a given time after they begin on this rank. What the step before has left is complete.
  */
 #ifndef WEFT_TRAINING_PARALLEL_STEP_PLAY_H
 #define WEFT_TRAINING_PARALLEL_STEP_PLAY_H

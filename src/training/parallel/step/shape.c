@@ -66,6 +66,16 @@ uint32_t step_unit_stage(const struct step_shape *shape, uint32_t unit)
     return stage;
 }
 
+bool step_shares(const struct step_shape *shape)
+{
+    return shape->data > 1 && (shape->zero == 1 || shape->zero == 2) && shape->order != STEP_EVALUATION;
+}
+
+bool step_shares_move_on(const struct step_shape *shape)
+{
+    return step_shares(shape) && !shape->shares_within;
+}
+
 bool step_unit_adds_tied(const struct step_shape *shape, uint32_t unit)
 {
     return shape->tied && (unit == 0 || (shape->pipeline > 1 && unit + 1 == shape->first_unit[shape->stages]));

@@ -54,8 +54,10 @@ void step_print_operation(const struct step_schedule *schedule, size_t number, s
     print_number("slot", operation->slot, text);
     print_number("input", operation->input, text);
     print_number("buffer", operation->buffer, text);
-    for (uint32_t i = 0; i < operation->dependency_count; i++)
-        buffer_print(text, "%s %u", i ? "," : " after", schedule->dependencies[operation->dependency + i]);
+    for (uint32_t i = 0; i < operation->dependency_count; i++) {
+        const uint32_t before = schedule->dependencies[operation->dependency + i];
+        buffer_print(text, "%s %u%s", i ? "," : " after", before, before >= number ? " of the step before" : "");
+    }
 }
 
 void step_print(const struct step_schedule *schedule, struct buffer *text)

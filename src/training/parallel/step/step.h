@@ -17,6 +17,10 @@
  * So an operation may rely on all synchronous ones before it. What it needs of asynchronous ones it names as its
  * dependencies: the list waits there until they are complete, and an operation after it may rely on them, too.
  *
+ * Under ZeRO-1 and 2 new weights are on their way when a step ends, and the first pass of a unit depends on the share of
+ * the step before. Such a dependency is on an operation that comes later in the list; in a first step there is nothing
+ * to wait for. step_rotate() makes of it a list in which every dependency comes before.
+ *
  * Memory is named by small numbers, which the generator deals out:
  *
  * - a *slot* keeps a micro-batch's activations of a stage, from its forward pass to its last backward pass;
@@ -51,7 +55,7 @@ enum step_operation_kind {
     OPERATION_TIE,     /**< add the gradients of a tensor that the first and the last unit share */
     OPERATION_NORM,    /**< of the whole gradient; all ranks */
     OPERATION_UPDATE,  /**< the optimizer on this rank's shard of a unit */
-    OPERATION_SHARE,   /**< a unit's new weights over the data axis (ZeRO-1 and 2) */
+    OPERATION_SHARE,   /**< a unit's new weights over the data axis (ZeRO-1 and 2), for the next step */
     OPERATION_FINISH,  /**< the step is over */
     OPERATION_KINDS
 };
@@ -103,6 +107,7 @@ struct step_shape {
     uint32_t data;              /**< ranks of the data axis */
     uint32_t zero;              /**< 0 to 3 */
     uint32_t prefetch;          /**< ZeRO-3: units that are gathered ahead of use, from 1 */
+    bool shares_within;         /**< ZeRO-1 and 2: a step ends only when all ranks have the new weights */
     bool tied;                  /**< the first and the last unit share a tensor */
     bool recomputes;            /**< a pass for weights that does not follow its pass for inputs reads weights: it
                                    repeats the forward pass */
@@ -131,6 +136,13 @@ weft_status step_write(const struct step_shape *shape, uint32_t pipeline_rank, s
                        struct error *error);
 void step_free(struct step_schedule *schedule);
 
+/**
+ * A step among many, from the end of its norm to that of the next one: the operations after the norm come first, so
+ * that every dependency is on an operation before. All ranks are at the norm together, so steps take as long as this.
+ * In place. Errors: MEMORY.
+ */
+weft_status step_rotate(struct step_schedule *schedule, struct error *error);
+
 /** Count what that schedule needs, `slots`, `inputs` and `gathered`, without its operations: much faster. Errors: as above. */
 weft_status step_count(const struct step_shape *shape, uint32_t pipeline_rank, struct step_schedule *schedule,
                        struct error *error);
@@ -138,6 +150,10 @@ weft_status step_count(const struct step_shape *shape, uint32_t pipeline_rank, s
 /** Whether a stage is this pipeline rank's, and the stage of a unit. */
 bool step_stage_is_local(const struct step_shape *shape, uint32_t pipeline_rank, uint32_t stage);
 uint32_t step_unit_stage(const struct step_shape *shape, uint32_t unit);
+
+/** Whether new weights move over the data axis at the end of a step, and whether the next one begins meanwhile. */
+bool step_shares(const struct step_shape *shape);
+bool step_shares_move_on(const struct step_shape *shape);
 
 /** Whether a tied tensor's gradients are added up on the rank of this unit: of the first, and of the last where that is
  * another rank's. */

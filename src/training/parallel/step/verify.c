@@ -21,6 +21,7 @@ struct unit_facts {
     uint32_t reductions; /* begun */
     bool whole, reduced_whole;
     uint32_t gather; /* operation; STEP_NONE: not gathered */
+    uint32_t share;  /* operation, of which the step before may still be under way; STEP_NONE: there is none */
     bool tied, updated, shared;
 };
 
@@ -129,7 +130,6 @@ static unsigned numbers_of(enum step_operation_kind kind)
     }
 }
 
-/* The numbers of an operation are those that its kind has, and in range. */
 /* Operations that an evaluation does not have. */
 static bool is_of_training(enum step_operation_kind kind)
 {
@@ -146,6 +146,14 @@ static bool is_of_training(enum step_operation_kind kind)
     }
 }
 
+/* Operations that go on when the next step begins. */
+static bool is_left_by_the_step_before(const struct step_checker *checker, uint32_t number)
+{
+    return number < checker->schedule->count && step_shares_move_on(checker->shape) &&
+           checker->schedule->operations[number].kind == OPERATION_SHARE;
+}
+
+/* The numbers of an operation are those that its kind has, and in range. */
 static weft_status step_check_form(struct step_checker *checker)
 {
     const struct step_operation *operation = checker_operation(checker);
@@ -157,7 +165,7 @@ static weft_status step_check_form(struct step_checker *checker)
         return checker_refuse(checker, "it comes after the end of the step");
     for (uint32_t i = 0; i < operation->dependency_count; i++) {
         const uint32_t number = checker->schedule->dependencies[operation->dependency + i];
-        if (number >= checker->at)
+        if (number >= checker->at && !is_left_by_the_step_before(checker, number))
             return checker_refuse(checker, "it depends on operation %u, which does not come before it", number);
     }
     const uint32_t numbers[] = {operation->stage, operation->unit,  operation->micro_batch,
@@ -186,6 +194,8 @@ static weft_status step_check_form(struct step_checker *checker)
 static weft_status step_check_weights_are_there(const struct step_checker *checker)
 {
     const struct unit_facts *unit = &checker->units[checker_operation(checker)->unit];
+    if (step_shares_move_on(checker->shape) && (unit->share == STEP_NONE || !is_known_complete(checker, unit->share)))
+        return checker_refuse(checker, "it does not wait for the new weights of the step before");
     if (checker->shape->zero != 3 || checker->shape->data == 1)
         return WEFT_OK;
     if (unit->gather == STEP_NONE)
@@ -496,11 +506,6 @@ static weft_status step_check_norm(struct step_checker *checker)
     return step_check_reductions_ended(checker, STEP_NONE);
 }
 
-static bool shares(const struct step_shape *shape)
-{
-    return shape->data > 1 && (shape->zero == 1 || shape->zero == 2);
-}
-
 static weft_status step_check_update(struct step_checker *checker)
 {
     struct unit_facts *unit = &checker->units[checker_operation(checker)->unit];
@@ -513,7 +518,7 @@ static weft_status step_check_update(struct step_checker *checker)
 static weft_status step_check_share(struct step_checker *checker)
 {
     struct unit_facts *unit = &checker->units[checker_operation(checker)->unit];
-    if (!shares(checker->shape) || !unit->updated || unit->shared)
+    if (!step_shares(checker->shape) || !unit->updated || unit->shared)
         return checker_refuse(checker, "the unit is not updated, not sharded, or shared already");
     unit->shared = true;
     return WEFT_OK;
@@ -527,10 +532,11 @@ static weft_status step_check_finish(struct step_checker *checker)
     for (uint32_t unit = 0; unit < shape->first_unit[shape->stages]; unit++)
         if (step_stage_is_local(shape, checker->schedule->pipeline_rank, step_unit_stage(shape, unit)) &&
             !checker_evaluates(checker) &&
-            (!checker->units[unit].updated || checker->units[unit].shared != shares(shape)))
+            (!checker->units[unit].updated || checker->units[unit].shared != step_shares(shape)))
             return checker_refuse(checker, "unit %u is not updated or not shared", unit);
     for (uint32_t i = 0; i < checker->at; i++)
-        if (step_operation_is_asynchronous(checker->schedule->operations[i].kind) && !is_known_complete(checker, i))
+        if (step_operation_is_asynchronous(checker->schedule->operations[i].kind) && !is_known_complete(checker, i) &&
+            !is_left_by_the_step_before(checker, i))
             return checker_refuse(checker, "operation %u may still be under way", i);
     for (uint32_t s = checker->schedule->pipeline_rank; s < shape->stages; s += shape->pipeline)
         for (uint32_t m = 0; m < shape->micro_batches; m++) {
@@ -608,7 +614,10 @@ static weft_status step_check_list(struct step_checker *checker)
         checker->passages[i] = (struct passage){
             .slot = STEP_NONE, .input = STEP_NONE, .gradient = STEP_NONE, .receive = STEP_NONE, .produce = STEP_NONE};
     for (size_t i = 0; i < units; i++)
-        checker->units[i].gather = STEP_NONE;
+        checker->units[i].gather = checker->units[i].share = STEP_NONE;
+    for (uint32_t i = 0; i < schedule->count; i++)
+        if (schedule->operations[i].kind == OPERATION_SHARE && schedule->operations[i].unit < units)
+            checker->units[schedule->operations[i].unit].share = i;
     if (schedule->slots > step_slots_bound(shape, schedule->pipeline_rank))
         return checker_refuse(checker, "%u micro-batches at a time are more than the %u that %s promises",
                               schedule->slots, step_slots_bound(shape, schedule->pipeline_rank),

@@ -181,7 +181,12 @@ static double reductions_seconds(const struct bound *bound)
     return planner_data_seconds(bound->planner, bound->place, (const double *const *)bound->bytes);
 }
 
-/* ZeRO-1 and 2: new weights to all ranks. */
+static bool bound_shares(const struct bound *bound)
+{
+    return bound->strategy->zero == 1 || bound->strategy->zero == 2;
+}
+
+/* New weights to all ranks. */
 static double sharing_seconds(const struct bound *bound)
 {
     const double *bytes[PLACE_TRANSFERS] = {[PLACE_GATHER] = bound->bytes[PLACE_GATHER]};
@@ -190,17 +195,15 @@ static double sharing_seconds(const struct bound *bound)
     return planner_data_seconds(bound->planner, bound->place, bytes);
 }
 
-static double update_seconds(const struct bound *bound)
+/* The norm and the optimizer on `elements` gradients of a pipeline rank. */
+static double update_seconds(const struct bound *bound, double elements)
 {
     const struct strategy *strategy = bound->strategy;
     const struct step_cluster *cluster = &bound->planner->setting.cluster->step;
     const struct implementation *implementation = implementation_weft(step_precision_of(strategy->precision));
-    double most = 0;
-    for (uint32_t p = 0; p < bound_pipeline(bound); p++)
-        most = longer_of(most, bound->ranks[p].summed);
-    most /= strategy->zero ? strategy->mesh.extent[MESH_DATA] : 1;
-    const struct layer_work update = work_step(implementation, bound->planner->setting.config->optimizer.kind, most),
-                            norm = work_norm(implementation, most);
+    const double own = elements / (strategy->zero ? strategy->mesh.extent[MESH_DATA] : 1);
+    const struct layer_work update = work_step(implementation, bound->planner->setting.config->optimizer.kind, own),
+                            norm = work_norm(implementation, own);
     double least = 0;
     for (uint32_t d = 0; d < cluster->device_count; d++) {
         const double seconds =
@@ -224,16 +227,24 @@ static double schedule_seconds(const struct bound *bound, enum strategy_depth de
     double end = passes_end(bound);
     if (depth < STRATEGY_WHOLE)
         return end;
-    const double update = update_seconds(bound);
+    double least = bound->ranks[0].summed, most = least;
+    for (uint32_t p = 1; p < bound_pipeline(bound); p++) {
+        least = bound->ranks[p].summed < least ? bound->ranks[p].summed : least;
+        most = longer_of(most, bound->ranks[p].summed);
+    }
     if (strategy->mesh.extent[MESH_DATA] == 1)
-        return end + update;
-    end = longer_of(end, first_reduction_of(bound) + reductions_seconds(bound));
-    return end + (strategy->zero == 1 || strategy->zero == 2 ? longer_of(update, sharing_seconds(bound)) : update);
+        return end + update_seconds(bound, most);
+    const double reductions = reductions_seconds(bound);
+    end = longer_of(end, first_reduction_of(bound) + reductions);
+    if (!bound_shares(bound))
+        return end + update_seconds(bound, most);
+    /* New weights and the next gradients use the same links, and no rank passes anything before it has updated. */
+    return longer_of(end + update_seconds(bound, least), sharing_seconds(bound) + reductions);
 }
 
 /* ---- one group of the data axis ---- */
 
-/* Its collectives follow one another: `before` and after the update. */
+/* Its collectives follow one another: `after` an update the new weights, then those before the next one. */
 struct bound_lane {
     const struct step_placement *placement;
     double before, after, longest_gather;
@@ -325,7 +336,8 @@ static weft_status lane_bound(const struct bound *bound, const uint32_t *first_u
         status = lane_stage(bound, &lane, first_unit[stage], first_unit[stage + 1], error);
     const double kept = 6 * bound->rounds * lane.longest_gather, /* gathered_times() */
         before = lane.before > kept ? lane.before - kept : 0;
-    *seconds = longer_of(*seconds, (strategy->zero < 2 ? bound->ranks[most].reduction : 0) + before + lane.after);
+    *seconds = longer_of(*seconds, (strategy->zero < 2 ? bound->ranks[most].reduction : 0) + before);
+    *seconds = longer_of(*seconds, lane.after + before);
     return status;
 }
 

@@ -162,9 +162,10 @@ static weft_status note_agreed(struct trainer *trainer, weft_status status)
 /* All weights on rank 0: in place, or gathered into *memory. Collective. */
 static weft_status gather_weights(struct trainer *trainer, float **weights, float **memory, struct error *error)
 {
+    const weft_status status = executor_settle(trainer->executor, error);
     *weights = executor_flat_values(trainer->executor);
-    if (*weights)
-        return WEFT_OK;
+    if (status != WEFT_OK || *weights)
+        return status;
     const struct model_description *whole = trainer->description;
     /* The others send before they hear of a failure here, so rank 0 ends the job. */
     if (trainer->rank == 0 && !(*memory = malloc(whole->elements * sizeof **memory)))
@@ -252,6 +253,9 @@ static bool should_stop_early(const struct trainer *trainer)
 static weft_status save(struct trainer *trainer, struct trainer_course *course, bool last, bool *speaks,
                         struct error *error)
 {
+    const weft_status status = executor_settle(trainer->executor, error);
+    if (status != WEFT_OK)
+        return status;
     course->saved = trainer->state.step;
     course->is_best = false;
     return note_agreed(trainer, checkpoint_writer_begin(trainer->writer, last, speaks, error));

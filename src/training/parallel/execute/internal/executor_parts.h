@@ -8,10 +8,10 @@
 #include "training/parallel/execute/executor.h"
 #include "training/parallel/sharding/sparse_gradient.h"
 
-/** An operation of the list under way. */
+/** An operation of a list. Some are still under way when the next step begins. */
 struct execution {
     weft_request *request; /**< of a message */
-    bool complete;
+    bool under_way;
 };
 
 /** The collectives within a pass, to be repeated when something stands in for it. */
