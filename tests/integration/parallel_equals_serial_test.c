@@ -364,6 +364,13 @@ static int run_steps(weft_context *context, int rank, struct executor *executor,
         CHECK(!result.stop);
         CHECK(check_passes(context, rank, executor, batches[serial->combination->values[BATCHES]], &result) == 0);
     }
+    return 0;
+}
+
+static int run_evaluation(weft_context *context, int rank, struct executor *executor, const struct serial *serial)
+{
+    const struct executor_input input = {.read = read_tokens};
+    struct error error = {0};
     double evaluated;
     bool stopped;
     CHECK(executor_evaluate(executor, &input, 1000, EVALUATED, &evaluated, &stopped, &error) == WEFT_OK);
@@ -407,8 +414,13 @@ static int parallel_run(weft_context *context, int rank, void *argument)
     if (executor_open(&config, &executor, &speaks, &error) != WEFT_OK)
         fprintf(stderr, "%s\n", error.text);
     CHECK(error.status == WEFT_OK);
-    if (set_values(context, rank, executor, description, device) || run_steps(context, rank, executor, serial) ||
-        check_state(context, rank, executor, serial, description))
+    if (set_values(context, rank, executor, description, device) || run_steps(context, rank, executor, serial))
+        return 1;
+    /* Weights may be on their way; an evaluation waits for them, too. */
+    const bool settles = combination->values[BATCHES] % 2;
+    CHECK(!settles || executor_settle(executor, &error) == WEFT_OK);
+    if ((settles && check_state(context, rank, executor, serial, description)) ||
+        run_evaluation(context, rank, executor, serial) || check_state(context, rank, executor, serial, description))
         return 1;
     executor_close(executor);
     model_description_free(description);

@@ -75,6 +75,7 @@ static void for_all_shapes(uint32_t most_ranks, uint32_t most_micro_batches, uin
                                                              .data = zero ? 2 : 1 + variant % 2,
                                                              .zero = zero,
                                                              .prefetch = 1 + variant % 2,
+                                                             .shares_within = variant / 2 % 2,
                                                              .tied = variant % 2,
                                                              .recomputes = variant % 2};
                             if (order == STEP_INTERLEAVED && micro_batches[m] % ranks)
@@ -125,6 +126,42 @@ static void compare_counts(struct written *written)
 static void counts_are_those_of_schedules(void **state)
 {
     for_all_shapes(MOST_RANKS, 60, 2, compare_counts);
+}
+
+/* From norm to norm: the same operations in the same order, and what they depend on comes before. */
+static void compare_rotated(struct written *written)
+{
+    for (uint32_t rank = 0; rank < written->shape.pipeline; rank++) {
+        const struct step_schedule *schedule = &written->schedules[rank];
+        const size_t count = schedule->count;
+        struct step_schedule rotated;
+        size_t first = 0;
+        assert_int_equal(step_write(&written->shape, rank, &rotated, NULL), WEFT_OK);
+        assert_int_equal(step_rotate(&rotated, NULL), WEFT_OK);
+        while (first < count && schedule->operations[first].kind != OPERATION_NORM)
+            first++;
+        if (first == count) /* an evaluation */
+            first = count - 1;
+        else
+            assert_int_equal(rotated.operations[count - 1].kind, OPERATION_NORM);
+        for (size_t i = 0; i < count; i++) {
+            const struct step_operation *before = &schedule->operations[(first + 1 + i) % count],
+                                        *after = &rotated.operations[i];
+            assert_memory_equal(before, after, sizeof *before);
+            for (uint32_t d = 0; d < after->dependency_count; d++) {
+                const uint32_t number = rotated.dependencies[after->dependency + d],
+                               expected = schedule->dependencies[before->dependency + d];
+                assert_true(number < i);
+                assert_int_equal((number + first + 1) % count, expected);
+            }
+        }
+        step_free(&rotated);
+    }
+}
+
+static void rotated_steps_are_the_same(void **state)
+{
+    for_all_shapes(MOST_RANKS, 16, 2, compare_rotated);
 }
 
 /* ---- times ---- */
@@ -392,6 +429,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_shapes_are_proved),
         cmocka_unit_test(counts_are_those_of_schedules),
+        cmocka_unit_test(rotated_steps_are_the_same),
         cmocka_unit_test(bubbles_are_those_of_the_formulas),
         cmocka_unit_test(every_mutant_is_refused_or_only_reordered),
         cmocka_unit_test(timelines_have_a_block_for_each_pass),

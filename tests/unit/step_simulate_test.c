@@ -376,6 +376,38 @@ static void collectives_move_their_bytes(void **state)
         }
 }
 
+/* Passes of 1 s, and 0.5 s for the new weights of each unit: all of them at the end of a step, or only those of the first
+ * unit before the passes of the next one. */
+static void new_weights_move_while_the_next_step_passes(void **state)
+{
+    for (uint32_t zero = 1; zero <= 2; zero++) {
+        const struct test_strategy strategy = {2, 1, 1, 1, zero, 8, STEP_1F1B, MODEL_RECOMPUTE_NOTHING, false};
+        struct test_cluster cluster;
+        open_cluster(&cluster, 2, 1, 2);
+        struct model_description *description = describe(8, 64, 8);
+        const struct executor_config config = configure(&strategy, description);
+        struct step_costs costs = cost(&cluster, &config);
+        memset(costs.norms, 0, 2 * costs.shape.pipeline * sizeof *costs.norms);
+        costs.norm = (struct step_transfer){0};
+        for (uint32_t unit = 0; unit < costs.units; unit++) {
+            costs.layers[unit] = costs.layers[costs.units + unit] = (struct step_unit_costs){.passes = {1, 1, 1}};
+            costs.sharings[unit] = (struct step_transfer){.seconds = 0.5};
+            costs.reductions[unit] = (struct step_transfer){0};
+        }
+        const double passes = 3.0 * costs.units * costs.shape.micro_batches;
+        struct step_result next = simulate(&costs, &(struct step_options){0});
+        costs.shape.shares_within = true;
+        struct step_result within = simulate(&costs, &(struct step_options){0});
+        assert_float_equal(next.seconds, passes + 0.5, 1e-9);
+        assert_float_equal(within.seconds, passes + 0.5 * costs.units, 1e-9);
+        step_result_free(&next);
+        step_result_free(&within);
+        step_costs_free(&costs);
+        model_description_free(description);
+        close_cluster(&cluster);
+    }
+}
+
 static void perturbations_slow_a_step(void **state)
 {
     struct test_cluster cluster;
@@ -411,9 +443,13 @@ static void perturbations_slow_a_step(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(folded_equals_unfolded),    cmocka_unit_test(pipelines_are_those_of_step_play),
-        cmocka_unit_test(messages_share_interfaces), cmocka_unit_test(collectives_move_their_bytes),
-        cmocka_unit_test(perturbations_slow_a_step), cmocka_unit_test(work_may_be_recorded_before),
+        cmocka_unit_test(folded_equals_unfolded),
+        cmocka_unit_test(pipelines_are_those_of_step_play),
+        cmocka_unit_test(messages_share_interfaces),
+        cmocka_unit_test(collectives_move_their_bytes),
+        cmocka_unit_test(perturbations_slow_a_step),
+        cmocka_unit_test(work_may_be_recorded_before),
+        cmocka_unit_test(new_weights_move_while_the_next_step_passes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
