@@ -57,11 +57,11 @@ static const struct precision {
 
 static const uint32_t batches[] = {4, 7, 8, 12}; /* micro-batches */
 
-enum { NETWORK, DATA, ZERO, PIPELINE, RECOMPUTE, PRECISION, DROPOUT, BATCHES, OPTIMIZER, SETTINGS };
+enum { NETWORK, DATA, ZERO, PIPELINE, RECOMPUTE, PRECISION, DROPOUT, BATCHES, OPTIMIZER, SHARES, SETTINGS };
 
 static const enum optimizer_kind optimizers[] = {OPTIMIZER_ADAMW, OPTIMIZER_SGD, OPTIMIZER_LAMB, OPTIMIZER_LARS};
 
-static const unsigned values_of[SETTINGS] = {4, 4, 5, 9, 3, 6, 2, 4, 4};
+static const unsigned values_of[SETTINGS] = {4, 4, 5, 9, 3, 6, 2, 4, 4, 2};
 
 struct combination {
     unsigned values[SETTINGS];
@@ -84,8 +84,22 @@ static bool is_possible(const struct combination *combination)
     const struct pipeline_setting *pipeline = &pipelines[combination->values[PIPELINE]];
     const uint32_t data = data_ranks(combination), micro_batches = batches[combination->values[BATCHES]],
                    rounds = (micro_batches + data - 1) / data;
+    if (combination->values[SHARES] &&
+        (combination->values[ZERO] == 2 || combination->values[ZERO] == 3 || pipeline->schedule == STEP_INTERLEAVED))
+        return false;
     return data * pipeline->ranks <= 8 && micro_batches >= data &&
            (pipeline->schedule != STEP_INTERLEAVED || rounds % pipeline->ranks == 0);
+}
+
+#define MOST_DATA 4
+
+/* One rank has all micro-batches but one for each of the others. NULL: shares differ by at most one. */
+static const uint32_t *shares_of(const struct combination *combination, uint32_t shares[MOST_DATA])
+{
+    const uint32_t data = data_ranks(combination), micro_batches = batches[combination->values[BATCHES]];
+    for (uint32_t d = 0; d < data; d++)
+        shares[d] = d == micro_batches % data ? micro_batches - data + 1 : 1;
+    return combination->values[SHARES] ? shares : NULL;
 }
 
 /* ---- serial ---- */
@@ -328,7 +342,7 @@ static int check_state(weft_context *context, int rank, struct executor *executo
 }
 
 /* A rank has passed each of its micro-batches through each of its layers, in both directions. */
-static int check_passes(weft_context *context, int rank, const struct executor *executor, uint32_t micro_batches,
+static int check_passes(weft_context *context, int rank, const struct executor *executor,
                         const struct executor_result *result)
 {
     const struct step_shape *shape = executor_shape(executor);
@@ -343,7 +357,7 @@ static int check_passes(weft_context *context, int rank, const struct executor *
             CHECK(passes.count == (has ? own : 0));
             seconds += passes.seconds;
         }
-    CHECK(own == micro_batches / shape->data || own == micro_batches / shape->data + 1);
+    CHECK(own == executor_share_of_batch(executor).count);
     CHECK(fabs(result->seconds.pass - seconds) <= 1e-9 * seconds);
     CHECK(result->seconds.norm >= seconds * (1 - 1e-9) && seconds > 0);
     return 0;
@@ -362,7 +376,7 @@ static int run_steps(weft_context *context, int rank, struct executor *executor,
         CHECK(result.loss == serial->losses[step]);
         CHECK(result.gradient_norm == serial->norms[step]);
         CHECK(!result.stop);
-        CHECK(check_passes(context, rank, executor, batches[serial->combination->values[BATCHES]], &result) == 0);
+        CHECK(check_passes(context, rank, executor, &result) == 0);
     }
     return 0;
 }
@@ -387,6 +401,7 @@ static int parallel_run(weft_context *context, int rank, void *argument)
     struct device *device, *sums;
     struct executor *executor;
     struct error error = {0};
+    uint32_t shares[MOST_DATA];
     bool speaks;
     CHECK(device_open(device_name(combination), 1, &device, &error) == WEFT_OK);
     CHECK(device_open("cpu-bf16", 1, &sums, &error) == WEFT_OK);
@@ -407,6 +422,7 @@ static int parallel_run(weft_context *context, int rank, void *argument)
         .zero = is_central(combination) ? 1 : combination->values[ZERO],
         .central = is_central(combination),
         .micro_batches = batches[combination->values[BATCHES]],
+        .shares = shares_of(combination, shares),
         .gradients = precisions[combination->values[PRECISION]].gradients,
         .bucket_bytes = 20000,
     };
@@ -431,8 +447,8 @@ static int parallel_run(weft_context *context, int rank, void *argument)
 
 static void print_combination(const struct combination *combination)
 {
-    static const char *const names[SETTINGS] = {"network",   "data",    "zero",    "pipeline", "recompute",
-                                                "precision", "dropout", "batches", "optimizer"};
+    static const char *const names[SETTINGS] = {"network",   "data",    "zero",    "pipeline",  "recompute",
+                                                "precision", "dropout", "batches", "optimizer", "shares"};
     for (int s = 0; s < SETTINGS; s++)
         printf("%s=%u%s", names[s], combination->values[s], s + 1 < SETTINGS ? " " : "\n");
     fflush(stdout);

@@ -104,9 +104,8 @@ static int sum_case(weft_context *context, int rank, const struct sparse_case *c
                                                 .zero = config->zero,
                                                 .type = config->type};
     CHECK(sparse_gradient_open(&open, &gradient, &error) == WEFT_OK);
-    const struct micro_batch_share share = config->zero >= 2
-                                               ? micro_batch_turns(config->micro_batches, (uint32_t)rank, ranks)
-                                               : micro_batch_run(config->micro_batches, (uint32_t)rank, ranks);
+    const struct micro_batch_division division = {.total = config->micro_batches, .ranks = ranks};
+    const struct micro_batch_share share = micro_batch_share_of(config->zero, &division, (uint32_t)rank);
     for (uint32_t step = 0; step < STEPS; step++) {
         /* A slice that begins and ends within rows. */
         const size_t first = (size_t)rank * (all / ranks), count = all / ranks;
@@ -170,7 +169,8 @@ static int hand_over(weft_context *context, int rank, void *argument)
                                                 .micro_batches = config.micro_batches,
                                                 .type = config.type};
     CHECK(sparse_gradient_open(&open, &gradient, &error) == WEFT_OK);
-    const struct micro_batch_share share = micro_batch_run(config.micro_batches, (uint32_t)rank % 2, 2);
+    const struct micro_batch_division division = {.total = config.micro_batches, .ranks = 2};
+    const struct micro_batch_share share = micro_batch_run(&division, (uint32_t)rank % 2);
     for (uint32_t i = 0; gives && i < share.count; i++)
         put_micro_batch(gradient, &config, 0, i, share.first + i);
     if (gives) {

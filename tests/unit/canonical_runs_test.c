@@ -59,11 +59,11 @@ static uint64_t fold_hash(struct hash_stack *sums)
 }
 
 /* Every rank sums its run; the roots of all ranks, in order, are added last. */
-static uint64_t sum_of_runs(uint32_t total, uint32_t ranks)
+static uint64_t sum_of_runs(const struct micro_batch_division *division)
 {
     struct hash_stack all = {0};
-    for (uint32_t r = 0; r < ranks; r++) {
-        const struct micro_batch_share run = micro_batch_run(total, r, ranks);
+    for (uint32_t r = 0; r < division->ranks; r++) {
+        const struct micro_batch_share run = micro_batch_run(division, r);
         struct hash_stack own = {0};
         struct canonical_stack roots;
         for (uint32_t i = 0; i < run.count; i++)
@@ -83,7 +83,35 @@ static void runs_add_up_to_the_canonical_tree(void **state)
 {
     for (uint32_t total = 1; total <= MOST; total++)
         for (uint32_t ranks = 1; ranks <= total; ranks++)
-            assert_true(sum_of_runs(total, ranks) == tree_hash(0, total));
+            assert_true(sum_of_runs(&(struct micro_batch_division){total, ranks, NULL}) == tree_hash(0, total));
+}
+
+/* All ways to give `total` micro-batches to ranks, one at least each. */
+static void unequal_runs_add_up_to_the_canonical_tree(void **state)
+{
+    enum { TOTAL = 12 };
+    for (uint32_t cuts = 0; cuts < 1u << (TOTAL - 1); cuts++) { /* bit i: a rank's run ends after micro-batch i */
+        uint32_t counts[TOTAL] = {1}, ranks = 1, most = 0, deepest = 1;
+        for (uint32_t m = 1; m < TOTAL; m++)
+            if (cuts >> (m - 1) & 1)
+                counts[ranks++] = 1;
+            else
+                counts[ranks - 1]++;
+        const struct micro_batch_division division = {TOTAL, ranks, counts};
+        bool subtrees = true;
+        for (uint32_t r = 0; r < ranks; r++) {
+            const struct micro_batch_share run = micro_batch_run(&division, r);
+            struct canonical_stack roots;
+            canonical_stack_of_run(run.first, run.count, &roots);
+            most = counts[r] > most ? counts[r] : most;
+            deepest = roots.depth > deepest ? roots.depth : deepest;
+            subtrees &= roots.depth == 1 && counts[r] == counts[0];
+        }
+        assert_true(sum_of_runs(&division) == tree_hash(0, TOTAL));
+        assert_int_equal(micro_batch_rounds(&division), most);
+        assert_int_equal(micro_batch_runs_are_subtrees(&division), subtrees);
+        assert_int_equal(canonical_roots_of_runs(&division), deepest);
+    }
 }
 
 static void roots_fit_into_the_room(void **state)
@@ -113,10 +141,11 @@ static void each_micro_batch_is_computed_once(void **state)
 {
     for (uint32_t total = 1; total <= MOST; total++)
         for (uint32_t ranks = 1; ranks <= total; ranks++) {
+            const struct micro_batch_division division = {total, ranks, NULL};
             uint32_t in_runs[MOST] = {0}, in_turns[MOST] = {0}, next = 0;
             for (uint32_t r = 0; r < ranks; r++) {
-                const struct micro_batch_share run = micro_batch_run(total, r, ranks),
-                                               turns = micro_batch_turns(total, r, ranks);
+                const struct micro_batch_share run = micro_batch_run(&division, r),
+                                               turns = micro_batch_turns(&division, r);
                 assert_int_equal(run.count, total / ranks + (r < total % ranks));
                 assert_int_equal(turns.count, run.count);
                 assert_int_equal(run.first, next);
@@ -137,17 +166,18 @@ static void subtrees_are_runs_of_one_root(void **state)
 {
     for (uint32_t total = 1; total <= MOST; total++)
         for (uint32_t ranks = 1; ranks <= total; ranks++) {
+            const struct micro_batch_division division = {total, ranks, NULL};
             bool subtrees = total % ranks == 0;
             uint32_t most = 1;
             for (uint32_t r = 0; r < ranks; r++) {
-                const struct micro_batch_share run = micro_batch_run(total, r, ranks);
+                const struct micro_batch_share run = micro_batch_run(&division, r);
                 struct canonical_stack roots;
                 canonical_stack_of_run(run.first, run.count, &roots);
                 subtrees &= roots.depth == 1;
                 most = roots.depth > most ? roots.depth : most;
             }
-            assert_int_equal(canonical_roots_of_runs(total, ranks), most);
-            assert_int_equal(micro_batch_runs_are_subtrees(total, ranks), subtrees);
+            assert_int_equal(canonical_roots_of_runs(&division), most);
+            assert_int_equal(micro_batch_runs_are_subtrees(&division), subtrees);
         }
 }
 
@@ -189,6 +219,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_add_up_to_the_canonical_tree),
+        cmocka_unit_test(unequal_runs_add_up_to_the_canonical_tree),
         cmocka_unit_test(roots_fit_into_the_room),
         cmocka_unit_test(each_micro_batch_is_computed_once),
         cmocka_unit_test(subtrees_are_runs_of_one_root),

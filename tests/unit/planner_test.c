@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#define CASES 50
+#define CASES 60
 
 struct planner_case {
     struct model_description *description;
@@ -77,14 +77,35 @@ static void make_cluster(struct planner_case *one, uint64_t seed, uint64_t *numb
     one->cluster.file = &one->file;
 }
 
+/* Some clusters: the last host has slower devices, with less memory, or fewer of them. */
+static void make_uneven(struct planner_case *one, uint64_t seed, uint64_t *number)
+{
+    static const uint32_t sevenths[] = {2, 4, 6}, mixed[] = {0, 1, 1};
+    const uint32_t hosts = one->cluster.nodes, each = one->cluster.ranks_per_node;
+    if (hosts == 1 || !pick(seed, number, mixed, 3))
+        return;
+    struct cluster_device *slow = &one->file.devices[1];
+    const double speed = pick(seed, number, sevenths, 3) / 7.0;
+    *slow = one->file.devices[0];
+    for (int precision = 0; precision < CLUSTER_PRECISIONS; precision++)
+        slow->flops[precision] *= speed;
+    slow->memory_bandwidth *= speed;
+    slow->memory_bytes -= slow->memory_bytes / 10;
+    one->file.device_count = 2;
+    one->file.group_count = 2;
+    one->file.groups[0] = (struct cluster_group){.hosts = hosts - 1, .ranks = each};
+    one->file.groups[1] = (struct cluster_group){.hosts = 1, .ranks = each, .device = 1};
+}
+
 static void open_case(struct planner_case *one, uint64_t seed)
 {
-    static const uint32_t batches[] = {2, 4, 6};
+    static const uint32_t batches[] = {2, 4, 6, 8};
     uint64_t number = 0;
     *one = (struct planner_case){.config = {.sequence = 64, .gradients = WEFT_F32}};
     make_model(one, seed, &number);
     make_cluster(one, seed, &number);
-    one->config.batch = pick(seed, &number, batches, 3);
+    make_uneven(one, seed, &number);
+    one->config.batch = pick(seed, &number, batches, 4);
     assert_int_equal(planner_cluster_open(&one->cluster, 0, NULL, &one->planned, NULL), WEFT_OK);
     one->setting = (struct planner_setting){
         .description = one->description,
@@ -188,6 +209,62 @@ static void the_choice_is_that_of_pricing_everything(void **state)
     assert_true(with_plans > CASES / 2 && priced < strategies / 2);
 }
 
+/* A host of fast ranks and one that takes twice as long: the data axis gives it half as many micro-batches, which is faster
+ * than equal shares. ZeRO-2 cannot. */
+static void slow_ranks_get_fewer_micro_batches(void **state)
+{
+    struct planner_case one = {.config = {.sequence = 64, .gradients = WEFT_F32, .batch = 24}};
+    const struct model_shape shape = {
+        .kind = "gpt", .layers = 4, .heads = 4, .width = 128, .context = 128, .vocabulary = 256};
+    one.config.shape = shape;
+    assert_int_equal(model_describe(&shape, &one.description, NULL), WEFT_OK);
+    const struct cluster_device fast = {
+        .memory_bytes = (uint64_t)1 << 36, .memory_bandwidth = 20e9, .flops = {1e11, 2e11, 2e11}};
+    one.file = (struct cluster_file){
+        .name = "made",
+        .device_count = 2,
+        .devices = {fast, {.memory_bytes = fast.memory_bytes, .memory_bandwidth = 10e9, .flops = {5e10, 1e11, 1e11}}},
+        .group_count = 2,
+        .groups = {{.hosts = 1, .ranks = 1}, {.hosts = 1, .ranks = 1, .device = 1}},
+        .level_count = 2,
+        .levels = {{.size = 1}, {.size = 2}},
+    };
+    one.cluster = (struct cluster){.nodes = 2,
+                                   .ranks_per_node = 1,
+                                   .links = {.near = {.latency = 1e-6, .bandwidth = 10e9},
+                                             .far = {.latency = 1e-5, .bandwidth = 1e10},
+                                             .copy_bandwidth = 20e9,
+                                             .memory_bandwidth = 10e9,
+                                             .cache_bytes = 32 << 20,
+                                             .cores = 1},
+                                   .file = &one.file};
+    assert_int_equal(planner_cluster_open(&one.cluster, 0, NULL, &one.planned, NULL), WEFT_OK);
+    one.setting = (struct planner_setting){.description = one.description,
+                                           .config = &one.config,
+                                           .cluster = &one.planned,
+                                           .space = {.precisions = {WEFT_F32}, .precision_count = 1}};
+    assert_int_equal(planner_open(&one.setting, &one.planner, NULL), WEFT_OK);
+    struct strategy strategy = {.mesh = {{2, 1, 1}},
+                                .placement = {{MESH_TENSOR, MESH_DATA, MESH_PIPELINE}},
+                                .micro_batch = 2,
+                                .precision = WEFT_F32,
+                                .schedule = STEP_1F1B,
+                                .stages = 1};
+    struct price by_speed, equal;
+    uint32_t *shares;
+    assert_int_equal(planner_shares(one.planner, &strategy, &shares, NULL), WEFT_OK);
+    assert_int_equal(shares[0], 8);
+    assert_int_equal(shares[1], 4);
+    free(shares);
+    assert_int_equal(planner_price(one.planner, &strategy, &by_speed, NULL), WEFT_OK);
+    strategy.zero = 2;
+    assert_int_equal(planner_shares(one.planner, &strategy, &shares, NULL), WEFT_OK);
+    assert_null(shares);
+    assert_int_equal(planner_price(one.planner, &strategy, &equal, NULL), WEFT_OK);
+    assert_true(by_speed.seconds < 0.75 * equal.seconds); /* 8 rounds of the fast rank beside 6 of the slow one: 0.67 */
+    close_case(&one);
+}
+
 static weft_status measure_equal_layers(void *context, const struct strategy *strategy, double (*seconds)[COSTS_PASSES],
                                         struct error *error)
 {
@@ -240,6 +317,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_choice_is_that_of_pricing_everything),
+        cmocka_unit_test(slow_ranks_get_fewer_micro_batches),
         cmocka_unit_test(only_ranks_of_a_host_share_its_cores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -102,6 +102,8 @@ static void follow_plan(struct train_plan *plan, char *const *arguments, struct 
         note_contradiction(plan, "placement");
     config->first_unit = plan->plan.first_unit;
     config->unit_stages = strategy->stages * strategy->mesh.extent[MESH_PIPELINE];
+    config->shares = plan->plan.shares;
+    config->share_ranks = strategy->mesh.extent[MESH_DATA];
 }
 
 static weft_status refuse_options(char *const *arguments, struct error *error)
@@ -159,6 +161,7 @@ static weft_status settle_given(struct train_plan *plan, const struct model_desc
     if (warnings)
         fprintf(warnings, "weft: warning: the run does not match the plan in '%s': %s%s%s\n", plan->path,
                 plan->differences, between, differences);
+    config->shares = NULL; /* the micro-batches may be others */
     if (plan_model_hash(description) != plan->plan.model_hash)
         config->first_unit = NULL; /* its layers are others */
     return WEFT_OK;

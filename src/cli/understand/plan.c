@@ -275,6 +275,8 @@ static weft_status plan_write_file(const struct plan_problem *problem, uint64_t 
     snprintf(plan.cluster, sizeof plan.cluster, "%s", problem->planning.planned.name);
     weft_status status = planner_stages(search->planner, &plan.strategy, &plan.first_unit, error);
     if (status == WEFT_OK)
+        status = planner_shares(search->planner, &plan.strategy, &plan.shares, error);
+    if (status == WEFT_OK)
         status = plan_save(&plan, chosen.save, error);
     plan_free(&plan);
     return status;
@@ -295,19 +297,24 @@ static weft_status plan_answer(const struct plan_problem *problem, double second
         .seconds = seconds,
     };
     const struct strategy *best = &search->result.plans[0].strategy;
-    weft_status status = planner_memory(search->planner, best, &answer.needed, &answer.available, error);
+    uint32_t *shares;
+    weft_status status = planner_shares(search->planner, best, &shares, error);
+    answer.shares = shares;
+    if (status == WEFT_OK)
+        status = planner_memory(search->planner, best, &answer.needed, &answer.available, error);
     if (status == WEFT_OK)
         status = explain_sensitivities(&search->setting, best, answer.sensitivities, &answer.sensitivity_count, error);
     if (status == WEFT_OK && chosen.save)
         status = plan_write_file(problem, answer.needed, error);
     if (status == WEFT_OK && chosen.svg)
         status = plan_write_svg(search, error);
-    if (status != WEFT_OK || (chosen.svg && named_output_is_standard(chosen.svg)))
-        return status;
-    if (chosen.json)
-        return plan_print_json(&answer, output, error);
-    plan_print(&answer, output);
-    return WEFT_OK;
+    const bool prints = status == WEFT_OK && !(chosen.svg && named_output_is_standard(chosen.svg));
+    if (prints && chosen.json)
+        status = plan_print_json(&answer, output, error);
+    else if (prints)
+        plan_print(&answer, output);
+    free(shares);
+    return status;
 }
 
 static weft_status plan_nothing_fits(const struct plan_problem *problem, struct error *error)

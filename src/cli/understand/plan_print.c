@@ -91,6 +91,12 @@ static void print_best(const struct plan_answer *answer, FILE *output)
             tokens_of(answer) / best->price.seconds, text_bytes(answer->needed, needed, sizeof needed),
             text_bytes(answer->available, available, sizeof available),
             answer->setting->cluster->host_memory ? "host" : "device");
+    if (!answer->shares)
+        return;
+    fputs("  micro-batches of the data ranks, by the speed of their devices:", output);
+    for (uint32_t d = 0; d < best->strategy.mesh.extent[MESH_DATA]; d++)
+        fprintf(output, " %u", answer->shares[d]);
+    fputs("\n\n", output);
 }
 
 static void print_terms(const struct plan_answer *answer, FILE *output)
@@ -164,6 +170,10 @@ void plan_print(const struct plan_answer *answer, FILE *output)
     if (config->gradients != WEFT_F32)
         fprintf(output, " --gradients %s", weft_type_name(config->gradients));
     fprintf(output, " --data FILE\n");
+    if (answer->shares)
+        fputs(
+            "equal shares of micro-batches take longer: keep the plan (--save FILE) and run it (weft train --plan FILE)\n",
+            output);
 }
 
 /* ---- as JSON ---- */
@@ -201,6 +211,12 @@ weft_status plan_print_json(const struct plan_answer *answer, FILE *output, stru
              answer->available, "limited_by", explain_constraint(result, text));
     put_batches(&writer, answer);
     put_plan(&writer, "best", &result->plans[0]);
+    if (answer->shares) {
+        json_open_array(&writer, "micro_batches_of_data_ranks");
+        for (uint32_t d = 0; d < result->plans[0].strategy.mesh.extent[MESH_DATA]; d++)
+            json_put_integer(&writer, NULL, answer->shares[d]);
+        json_close(&writer);
+    }
     json_open_array(&writer, "next");
     for (size_t next = 0; shown < answer->show && (next = explain_next(result, next)) < result->count; shown++)
         put_plan(&writer, NULL, &result->plans[next]);

@@ -20,6 +20,7 @@ struct plan_answer {
     const char *model;
     const struct plan_batch *batches; /**< that were planned, where a curve is given */
     size_t batch_count, best_batch;
+    const uint32_t *shares; /**< micro-batches of each data rank of the best plan; NULL: they differ by at most one */
     uint64_t needed, available; /**< memory of the best plan's fullest device or host */
     struct sensitivity sensitivities[SENSITIVITIES_MOST];
     size_t sensitivity_count;

@@ -63,10 +63,8 @@ struct plan_view {
 
 static struct micro_batch_share share_of_rank(const struct plan_view *view, uint32_t rank)
 {
-    const struct gradient_groups_config groups = {.micro_batches = view->choice.micro_batches,
-                                                  .zero = view->choice.zero};
-    return gradient_groups_share(&groups, view->points[rank * MESH_AXES + MESH_DATA],
-                                 view->choice.mesh.extent[MESH_DATA]);
+    const struct micro_batch_division division = parallel_choice_division(&view->choice);
+    return micro_batch_share_of(view->choice.zero, &division, view->points[rank * MESH_AXES + MESH_DATA]);
 }
 
 /* ---- as text ---- */

@@ -203,10 +203,11 @@ uint32_t strategy_zero_most(const struct strategy *partial)
 static uint32_t buckets_of(const struct strategy_space *space, const struct strategy *partial)
 {
     const struct mesh *mesh = &partial->mesh;
+    const struct micro_batch_division division = {.total = strategy_micro_batches(space, partial),
+                                                  .ranks = mesh->extent[MESH_DATA]};
     const uint64_t bytes = space->description->elements * sizeof(float) / mesh->extent[MESH_TENSOR];
     uint32_t count = 1;
-    if (mesh->extent[MESH_DATA] == 1 || partial->zero ||
-        !micro_batch_runs_are_subtrees(strategy_micro_batches(space, partial), mesh->extent[MESH_DATA]))
+    if (division.ranks == 1 || partial->zero || !micro_batch_runs_are_subtrees(&division))
         return 1;
     while (count < space->bucket_count && space->buckets[count - 1] < bytes)
         count++;
@@ -406,4 +407,5 @@ void strategy_configure(const struct strategy *strategy, struct strategy_words *
     config->bucket_bytes = strategy->bucket_bytes;
     config->parameter_server = false;
     config->first_unit = NULL;
+    config->shares = NULL;
 }

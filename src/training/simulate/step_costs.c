@@ -80,9 +80,9 @@ static weft_status place_ranks(struct step_costing *costing)
         hosts[rank] = cluster->hosts ? cluster->hosts[rank] : 0;
     if (status == WEFT_OK)
         status = mesh_place(&config->mesh, &config->placement, hosts, costs->points, costing->error);
+    const struct micro_batch_division division = executor_division_of(config);
     for (uint32_t d = 0; status == WEFT_OK && d < costing_extent(costing, MESH_DATA); d++)
-        costs->shares[d] =
-            micro_batch_share_of(costing->zero, config->micro_batches, d, costing_extent(costing, MESH_DATA)).count;
+        costs->shares[d] = micro_batch_share_of(costing->zero, &division, d).count;
     for (enum mesh_axis axis = 0; status == WEFT_OK && axis < MESH_AXES; axis++)
         status = step_placements_open(costs, axis, &costing->placements[axis], costing->error);
     free(hosts);
@@ -314,9 +314,8 @@ static double wire_bytes(const struct step_costing *costing)
 /* Whether gradients are all-reduced in place: by weft train, where the ranks' runs are alike. */
 static bool reduces_in_place(const struct step_costing *costing)
 {
-    return !costing->zero &&
-           (!costing->implementation->runnable ||
-            micro_batch_runs_are_subtrees(costing->config->micro_batches, costing_extent(costing, MESH_DATA)));
+    const struct micro_batch_division division = executor_division_of(costing->config);
+    return !costing->zero && (!costing->implementation->runnable || micro_batch_runs_are_subtrees(&division));
 }
 
 /* The collectives that reduce `bytes` of gradients. */
@@ -419,9 +418,8 @@ static weft_status price_data_axis(struct step_costing *costing)
     if (!costs->gathers || !costs->reductions || !costs->sharings)
         return out_of_memory(costing);
     weft_status status = WEFT_OK;
-    costing->roots = costing->implementation->runnable && costing->zero < 2
-                         ? canonical_roots_of_runs(costing->config->micro_batches, costing_extent(costing, MESH_DATA))
-                         : 1;
+    const struct micro_batch_division division = executor_division_of(costing->config);
+    costing->roots = costing->implementation->runnable && costing->zero < 2 ? canonical_roots_of_runs(&division) : 1;
     for (uint32_t class = 0; status == WEFT_OK && costing_extent(costing, MESH_DATA) > 1 && class < classes; class ++) {
         status = price_reductions(costing, class);
         if (status == WEFT_OK)

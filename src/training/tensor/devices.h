@@ -16,6 +16,9 @@ weft_status cpu_open_with(const struct kernels *kernels, int threads, struct dev
 weft_status cpu_open(enum kernel_set set, int threads, struct device **device, struct error *error);
 weft_status cpu_bf16_open(enum kernel_set set, int threads, struct device **device, struct error *error);
 weft_status cpu_f16_open(enum kernel_set set, int threads, struct device **device, struct error *error);
+/** Bytes of scratch in which a product's operands are cast to f32 (training/tensor/cpu/matmul_cast.h). */
+size_t cpu_cast_bytes(size_t rows, size_t columns, size_t inner);
+
 weft_status reference_f32_open(enum kernel_set set, int threads, struct device **device, struct error *error);
 weft_status reference_f64_open(enum kernel_set set, int threads, struct device **device, struct error *error);
 

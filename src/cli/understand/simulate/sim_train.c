@@ -132,7 +132,7 @@ static void simulated_view_print(const struct simulated_view *view, FILE *output
     char text[PARALLEL_CHOICE_TEXT_BYTES];
     fprintf(output, "%s on %s: %s; micro-batches of %lld x %lld tokens, %u a rank\n", view->config->model,
             view->planning.planned.name, parallel_choice_describe(&view->choice, text),
-            (long long)view->config->micro_batch, (long long)view->config->sequence, view->costs.shares[0]);
+            (long long)view->config->micro_batch, (long long)view->config->sequence, view->costs.shape.micro_batches);
     fprintf(output, "a step takes %.3f ms: %.0f tokens/s, %.1f TFLOP/s a rank\n", result->seconds * 1e3,
             tokens / result->seconds,
             model_flops_per_token(view->description, (size_t)view->config->sequence) * tokens / result->seconds /
@@ -235,6 +235,7 @@ static weft_status choose_strategy(struct simulated_view *view, struct error *er
     weft_status status =
         parallel_choice_of(config, view->description, view->planning.planned.step.ranks, &view->choice, error);
     view->choice.first_unit = view->plan.first_unit;
+    view->choice.shares = view->plan.shares;
     return status == WEFT_OK ? parallel_choice_place(config, view->description, view->planning.planned.map.nodes,
                                                      &view->choice, error)
                              : status;

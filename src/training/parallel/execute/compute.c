@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Passes of layers: where their rows, weights and gradients are. */
+#include "base/clock.h"
 #include "training/parallel/execute/internal/executor_parts.h"
 
 static const struct step_operation *compute_operation(const struct executor_list *list, uint32_t number)
@@ -100,9 +101,11 @@ static weft_status load(struct executor *executor, const struct executor_task *t
                                       .seed = task->input->seed,
                                       .sample = number * executor->config.model.batch,
                                       .loss_scale = task->loss_scale};
+    const uint64_t begin = clock_now();
     weft_status status = WEFT_OK;
     if (reads)
         status = task->input->read(task->input->context, number, executor->tokens, executor->targets, error);
+    executor->loaded += (double)(clock_now() - begin) * 1e-9;
     return status == WEFT_OK ? model_slot_load(executor->model, operation->slot, &batch, error) : status;
 }
 

@@ -71,6 +71,8 @@ struct executor_config {
     uint32_t zero;              /**< 0 to 3 */
     bool central;               /**< with zero 1: rank 0 of the data axis has all slices, as a parameter server does */
     uint32_t micro_batches;     /**< in a global batch, over all ranks; at least one for each rank of the data axis */
+    const uint32_t *shares; /**< of them, those of each rank of the data axis, with ZeRO-0 and 1; borrowed; NULL: they
+                                   differ by at most one */
     weft_type gradients; /**< WEFT_F32, or WEFT_BF16: rounded at every leaf and sum of the tree, half the bytes move */
     size_t bucket_bytes; /**< gradients that are reduced together */
     const struct executor_pace *pace; /**< NULL: compute; borrowed */
@@ -81,6 +83,13 @@ struct executor_config {
  * global batch are at most the table. It takes less memory, and moves fewer bytes. The same on any mesh.
  */
 bool executor_wants_sparse_table(const struct executor_config *config);
+
+/** How the data axis divides the micro-batches of a step. */
+static inline struct micro_batch_division executor_division_of(const struct executor_config *config)
+{
+    return (struct micro_batch_division){
+        .total = config->micro_batches, .ranks = config->mesh.extent[MESH_DATA], .counts = config->shares};
+}
 
 /** Whether mesh and micro-batches go together. Errors: ARGUMENT. */
 weft_status executor_check_config(const struct executor_config *config, struct error *error);

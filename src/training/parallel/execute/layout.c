@@ -4,12 +4,32 @@
 
 #include "training/parallel/execute/stages.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 /* An evaluation is cut into lists of a few micro-batches, so that it can be stopped. */
 #define EVALUATION_ROUNDS 4
 
 /* ---- the rank ---- */
+
+static weft_status check_shares(const struct executor_config *config, struct error *error)
+{
+    const uint32_t data = config->mesh.extent[MESH_DATA];
+    uint64_t sum = 0;
+    if (config->zero > 1)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "ranks take turns under ZeRO-%u, so their shares of a global batch are alike; use ZeRO-0 or 1",
+                         config->zero);
+    for (uint32_t d = 0; d < data; d++) {
+        if (!config->shares[d])
+            return error_set(error, WEFT_ERROR_ARGUMENT, "rank %u of the data axis has no micro-batch", d);
+        sum += config->shares[d];
+    }
+    if (sum != config->micro_batches)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the shares of %u ranks are %" PRIu64 " micro-batches, not %u",
+                         data, sum, config->micro_batches);
+    return WEFT_OK;
+}
 
 weft_status executor_check_config(const struct executor_config *config, struct error *error)
 {
@@ -19,7 +39,7 @@ weft_status executor_check_config(const struct executor_config *config, struct e
                          "a global batch of %u micro-batches is too small for %u ranks of the data axis; use smaller "
                          "micro-batches, a larger batch, or fewer ranks on that axis",
                          config->micro_batches, data);
-    return WEFT_OK;
+    return config->shares ? check_shares(config, error) : WEFT_OK;
 }
 
 bool executor_wants_sparse_table(const struct executor_config *config)
@@ -297,6 +317,7 @@ weft_status executor_groups_of(const struct executor *executor, struct executor_
         .group_count = count + executor_has_tied_part(executor),
         .elements = executor_gradient_elements(executor),
         .micro_batches = config->micro_batches,
+        .shares = config->shares,
         .zero = config->zero,
         .type = config->gradients,
         .bucket_bytes = config->bucket_bytes,
@@ -319,6 +340,7 @@ bool executor_sparse_table_of(const struct executor *executor, struct sparse_gra
         .width = description->parameters[description->tied].shape[1],
         .rows = config->model.batch * config->model.sequence,
         .micro_batches = config->micro_batches,
+        .shares = config->shares,
         .zero = config->zero,
         .type = config->gradients,
     };

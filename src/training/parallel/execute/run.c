@@ -102,7 +102,7 @@ static weft_status begin_operation(struct executor *executor, struct executor_ta
 {
     const struct step_operation *operation = &list->schedule.operations[number];
     const uint64_t begin = clock_now();
-    const double waited = executor->seconds.wait;
+    const double waited = executor->seconds.wait, loaded = executor->loaded;
     if (operation->kind == OPERATION_NORM)
         executor->seconds.norm = (double)(begin - executor->began) * 1e-9;
     list->executions[number].under_way = step_operation_is_asynchronous(operation->kind);
@@ -110,7 +110,7 @@ static weft_status begin_operation(struct executor *executor, struct executor_ta
     note_seconds(executor, operation, begin, waited);
     if (is_own_pass(task, operation)) {
         struct executor_passes *passes = executor_list_passes(list, operation->kind, operation->unit);
-        passes->seconds += (double)(clock_now() - begin) * 1e-9;
+        passes->seconds += (double)(clock_now() - begin) * 1e-9 - (executor->loaded - loaded);
         passes->count++;
     }
     return status;

@@ -96,12 +96,13 @@ weft_status stages_cut(const struct executor_config *config, uint32_t stages, do
 struct step_shape stages_shape(const struct executor_config *config, uint32_t stages, const uint32_t *first_unit)
 {
     const uint32_t data = config->mesh.extent[MESH_DATA];
+    const struct micro_batch_division division = executor_division_of(config);
     return (struct step_shape){
         .order = config->schedule,
         .pipeline = config->mesh.extent[MESH_PIPELINE],
         .stages = stages,
         .first_unit = first_unit,
-        .micro_batches = (config->micro_batches + data - 1) / data,
+        .micro_batches = micro_batch_rounds(&division),
         .data = data,
         .zero = config->zero,
         .prefetch = PREFETCH,

@@ -1,23 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "training/parallel/sharding/canonical_runs.h"
 
-struct micro_batch_share micro_batch_run(uint32_t total, uint32_t rank, uint32_t ranks)
+struct micro_batch_share micro_batch_run(const struct micro_batch_division *division, uint32_t rank)
 {
-    const uint32_t each = total / ranks, more = total % ranks;
-    return (struct micro_batch_share){
+    const uint32_t each = division->total / division->ranks, more = division->total % division->ranks;
+    struct micro_batch_share run = {
         .first = rank * each + (rank < more ? rank : more), .stride = 1, .count = each + (rank < more)};
+    if (!division->counts)
+        return run;
+    run.first = 0;
+    for (uint32_t r = 0; r < rank; r++)
+        run.first += division->counts[r];
+    run.count = division->counts[rank];
+    return run;
 }
 
-struct micro_batch_share micro_batch_turns(uint32_t total, uint32_t rank, uint32_t ranks)
+struct micro_batch_share micro_batch_turns(const struct micro_batch_division *division, uint32_t rank)
 {
+    const uint32_t total = division->total, ranks = division->ranks;
     return (struct micro_batch_share){
         .first = rank, .stride = ranks, .count = total > rank ? (total - rank + ranks - 1) / ranks : 0};
 }
 
-bool micro_batch_runs_are_subtrees(uint32_t total, uint32_t ranks)
+uint32_t micro_batch_rounds(const struct micro_batch_division *division)
 {
-    const uint32_t each = total / ranks;
-    return total % ranks == 0 && each > 0 && (each & (each - 1)) == 0; /* they begin at multiples of their length */
+    uint32_t most = 0;
+    for (uint32_t r = 0; division->counts && r < division->ranks; r++)
+        most = division->counts[r] > most ? division->counts[r] : most;
+    return division->counts ? most : (division->total + division->ranks - 1) / division->ranks;
+}
+
+bool micro_batch_runs_are_subtrees(const struct micro_batch_division *division)
+{
+    const uint32_t each = division->total / division->ranks;
+    return division->total % division->ranks == 0 && each > 0 &&
+           (each & (each - 1)) == 0 && /* they begin at multiples of their length */
+           micro_batch_rounds(division) == each;
 }
 
 static bool are_siblings(struct canonical_root left, struct canonical_root right)
@@ -62,11 +80,11 @@ void canonical_stack_of_run(uint32_t first, uint32_t count, struct canonical_sta
     push_run(first, count, stack);
 }
 
-uint32_t canonical_roots_of_runs(uint32_t total, uint32_t ranks)
+uint32_t canonical_roots_of_runs(const struct micro_batch_division *division)
 {
     uint32_t most = 1;
-    for (uint32_t r = 0; r < ranks && !micro_batch_runs_are_subtrees(total, ranks); r++) {
-        const struct micro_batch_share run = micro_batch_run(total, r, ranks);
+    for (uint32_t r = 0; r < division->ranks && !micro_batch_runs_are_subtrees(division); r++) {
+        const struct micro_batch_share run = micro_batch_run(division, r);
         struct canonical_stack roots;
         canonical_stack_of_run(run.first, run.count, &roots);
         most = roots.depth > most ? roots.depth : most;

@@ -16,30 +16,39 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/** The micro-batches of a global batch, divided over the ranks of the data axis. */
+struct micro_batch_division {
+    uint32_t total, ranks;  /**< as many micro-batches as ranks, at least */
+    const uint32_t *counts; /**< of each rank, at least 1, `total` together; NULL: they differ by at most one */
+};
+
 /** Micro-batches first, first + stride, ... of a rank of the data axis, `count` of them. */
 struct micro_batch_share {
     uint32_t first, stride, count;
 };
 
 /**
- * The share of rank `rank` of `ranks`, of `total` micro-batches. Shares differ by at most one.
+ * The share of a rank.
  *
- * In a run they are neighbors, and a rank sums its run by itself. In turns, each round of one micro-batch a rank is
- * reduced at once: for gradients that are not kept (ZeRO-2 and 3).
+ * In a run micro-batches are neighbors, and a rank sums its run by itself. In turns, each round of one micro-batch a rank
+ * is reduced at once: for gradients that are not kept (ZeRO-2 and 3). Then shares differ by at most one.
  */
-struct micro_batch_share micro_batch_run(uint32_t total, uint32_t rank, uint32_t ranks);
-struct micro_batch_share micro_batch_turns(uint32_t total, uint32_t rank, uint32_t ranks);
+struct micro_batch_share micro_batch_run(const struct micro_batch_division *division, uint32_t rank);
+struct micro_batch_share micro_batch_turns(const struct micro_batch_division *division, uint32_t rank);
 
 /** Whether the run of every rank is one subtree, all of the same size, so that an all-reduce in the canonical order adds
  * up the totals of the ranks. */
-bool micro_batch_runs_are_subtrees(uint32_t total, uint32_t ranks);
+bool micro_batch_runs_are_subtrees(const struct micro_batch_division *division);
 
 /** The one that a ZeRO stage has. */
-static inline struct micro_batch_share micro_batch_share_of(uint32_t zero, uint32_t total, uint32_t rank,
-                                                            uint32_t ranks)
+static inline struct micro_batch_share micro_batch_share_of(uint32_t zero, const struct micro_batch_division *division,
+                                                            uint32_t rank)
 {
-    return zero >= 2 ? micro_batch_turns(total, rank, ranks) : micro_batch_run(total, rank, ranks);
+    return zero >= 2 ? micro_batch_turns(division, rank) : micro_batch_run(division, rank);
 }
+
+/** The largest share of a rank: the rounds of a step. */
+uint32_t micro_batch_rounds(const struct micro_batch_division *division);
 
 #define CANONICAL_ROOTS_MOST 64
 
@@ -71,7 +80,7 @@ bool canonical_stack_continues(const struct canonical_stack *stack, struct canon
 void canonical_stack_of_run(uint32_t first, uint32_t count, struct canonical_stack *stack);
 
 /** The most roots that a rank has after the last micro-batch of its run. */
-uint32_t canonical_roots_of_runs(uint32_t total, uint32_t ranks);
+uint32_t canonical_roots_of_runs(const struct micro_batch_division *division);
 
 /** The most roots that the stack has while `count` micro-batches from `first` on are pushed and merged one by one. */
 uint32_t canonical_stack_room(uint32_t first, uint32_t count);

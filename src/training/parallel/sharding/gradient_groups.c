@@ -14,15 +14,22 @@ static bool by_slices(uint32_t zero)
     return zero >= 2;
 }
 
+static struct micro_batch_division division_of(const struct gradient_groups_config *config, uint32_t ranks)
+{
+    return (struct micro_batch_division){.total = config->micro_batches, .ranks = ranks, .counts = config->shares};
+}
+
 struct micro_batch_share gradient_groups_share(const struct gradient_groups_config *config, uint32_t rank,
                                                uint32_t ranks)
 {
-    return micro_batch_share_of(config->zero, config->micro_batches, rank, ranks);
+    const struct micro_batch_division division = division_of(config, ranks);
+    return micro_batch_share_of(config->zero, &division, rank);
 }
 
 uint32_t gradient_roots_of(const struct gradient_groups *groups, uint32_t rank, struct canonical_stack *roots)
 {
-    const struct micro_batch_share share = micro_batch_run(groups->config.micro_batches, rank, groups->ranks);
+    const struct micro_batch_division division = division_of(&groups->config, groups->ranks);
+    const struct micro_batch_share share = micro_batch_run(&division, rank);
     canonical_stack_of_run(share.first, share.count, roots);
     return roots->depth;
 }
@@ -50,13 +57,14 @@ static size_t larger_count(size_t a, size_t b)
 
 static struct gradient_sizes sizes_of(const struct gradient_groups_config *config, uint32_t rank, uint32_t ranks)
 {
+    const struct micro_batch_division division = division_of(config, ranks);
     struct gradient_sizes sizes = {
         .share = gradient_groups_share(config, rank, ranks),
-        .whole = !config->zero && micro_batch_runs_are_subtrees(config->micro_batches, ranks),
+        .whole = !config->zero && micro_batch_runs_are_subtrees(&division),
     };
     const bool slices = by_slices(config->zero), rounds = config->type == WEFT_BF16;
     for (uint32_t r = 0; r < ranks; r++) {
-        const struct micro_batch_share run = micro_batch_run(config->micro_batches, r, ranks);
+        const struct micro_batch_share run = micro_batch_run(&division, r);
         struct canonical_stack roots;
         canonical_stack_of_run(run.first, run.count, &roots);
         sizes.all_roots += slices ? r != rank : roots.depth;

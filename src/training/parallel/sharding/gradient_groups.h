@@ -37,8 +37,10 @@ struct gradient_groups_config {
     uint32_t group_count;
     size_t elements;        /**< of the flat array */
     uint32_t micro_batches; /**< of a global batch, at least one for each rank */
-    uint32_t zero;          /**< 0 to 3; 0 where there is one rank */
-    weft_type type;         /**< WEFT_F32 or WEFT_BF16 */
+    const uint32_t
+        *shares;         /**< ZeRO-0 and 1: of them, those of each rank; borrowed; NULL: they differ by at most one */
+    uint32_t zero;       /**< 0 to 3; 0 where there is one rank */
+    weft_type type;      /**< WEFT_F32 or WEFT_BF16 */
     size_t bucket_bytes; /**< neighboring groups that start one after the other share an all-reduce up to this size */
     uint32_t buffers;    /**< moving buffers, ZeRO-2 and 3 */
     size_t buffer_elements; /**< of each */

@@ -57,7 +57,9 @@ static float *block_rows(const struct sparse_gradient *gradient, char *block)
 
 static struct micro_batch_share sparse_share_of(const struct sparse_gradient *gradient, uint32_t rank)
 {
-    return micro_batch_share_of(gradient->config.zero, gradient->config.micro_batches, rank, gradient->ranks);
+    const struct micro_batch_division division = {
+        .total = gradient->config.micro_batches, .ranks = gradient->ranks, .counts = gradient->config.shares};
+    return micro_batch_share_of(gradient->config.zero, &division, rank);
 }
 
 static void lay_out_blocks(struct sparse_gradient *gradient)

@@ -22,6 +22,7 @@ struct sparse_gradient_config {
     size_t width;           /**< elements of a row */
     size_t rows;            /**< of a micro-batch, at most */
     uint32_t micro_batches; /**< of a global batch, over all ranks */
+    const uint32_t *shares; /**< as struct gradient_groups_config's */
     uint32_t zero;          /**< decides which of them a rank has: canonical_runs.h */
     weft_type type;         /**< WEFT_F32; WEFT_BF16: rounded at every leaf and sum of the tree */
     double *waited;         /**< where the time of waiting for other ranks is added; NULL: nowhere */

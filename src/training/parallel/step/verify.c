@@ -21,7 +21,7 @@ struct unit_facts {
     uint32_t reductions; /* begun */
     bool whole, reduced_whole;
     uint32_t gather; /* operation; STEP_NONE: not gathered */
-    uint32_t share;  /* operation, of which the step before may still be under way; STEP_NONE: there is none */
+    uint32_t share;  /* operation; that of the step before may still be under way; STEP_NONE: there is none */
     bool tied, updated, shared;
 };
 

@@ -69,8 +69,16 @@ struct bound {
     const struct planner_place *place;
     struct bound_rank *ranks;       /* [pipeline] */
     double *bytes[PLACE_TRANSFERS]; /* [pipeline]: over the data axis */
-    double rounds;                  /* micro-batches of the data rank that has most */
+    double rounds;                  /* micro-batches of the data rank that has most, at least */
+    const uint32_t *shares;         /* of each data rank; NULL: they differ by at most one */
 };
+
+static struct micro_batch_division bound_division(const struct bound *bound)
+{
+    return (struct micro_batch_division){.total = strategy_micro_batches(&bound->planner->space, bound->strategy),
+                                         .ranks = bound->strategy->mesh.extent[MESH_DATA],
+                                         .counts = bound->shares};
+}
 
 static uint32_t bound_pipeline(const struct bound *bound)
 {
@@ -149,9 +157,8 @@ static double passes_end(const struct bound *bound)
 
 static bool bound_reduces_in_place(const struct bound *bound)
 {
-    const struct strategy *strategy = bound->strategy;
-    return !strategy->zero && micro_batch_runs_are_subtrees(strategy_micro_batches(&bound->planner->space, strategy),
-                                                            strategy->mesh.extent[MESH_DATA]);
+    const struct micro_batch_division division = bound_division(bound);
+    return !bound->strategy->zero && micro_batch_runs_are_subtrees(&division);
 }
 
 /* ZeRO-3: how often a rank gathers its elements in a step for its passes at least: each layer for each pass in both
@@ -195,22 +202,37 @@ static double sharing_seconds(const struct bound *bound)
     return planner_data_seconds(bound->planner, bound->place, bytes);
 }
 
-/* The norm and the optimizer on `elements` gradients of a pipeline rank. */
-static double update_seconds(const struct bound *bound, double elements)
+/* Of all pipeline ranks. */
+static double least_summed(const struct bound *bound)
 {
-    const struct strategy *strategy = bound->strategy;
+    double least = bound->ranks[0].summed;
+    for (uint32_t p = 1; p < bound_pipeline(bound); p++)
+        least = bound->ranks[p].summed < least ? bound->ranks[p].summed : least;
+    return least;
+}
+
+/* On the device that is fastest at it. */
+static double least_seconds(const struct bound *bound, const struct layer_work *work)
+{
     const struct step_cluster *cluster = &bound->planner->setting.cluster->step;
-    const struct implementation *implementation = implementation_weft(step_precision_of(strategy->precision));
-    const double own = elements / (strategy->zero ? strategy->mesh.extent[MESH_DATA] : 1);
-    const struct layer_work update = work_step(implementation, bound->planner->setting.config->optimizer.kind, own),
-                            norm = work_norm(implementation, own);
     double least = 0;
     for (uint32_t d = 0; d < cluster->device_count; d++) {
-        const double seconds =
-            device_seconds(&cluster->devices[d], &update) + device_seconds(&cluster->devices[d], &norm);
+        const double seconds = device_seconds(&cluster->devices[d], work);
         least = d == 0 || seconds < least ? seconds : least;
     }
     return least;
+}
+
+/* The norm of the rank that is last, which may be the one with the fewest gradients, and then the optimizer on `elements`. */
+static double update_seconds(const struct bound *bound, double elements)
+{
+    const struct strategy *strategy = bound->strategy;
+    const struct implementation *implementation = implementation_weft(step_precision_of(strategy->precision));
+    const double owners = strategy->zero ? strategy->mesh.extent[MESH_DATA] : 1;
+    const struct layer_work update = work_step(implementation, bound->planner->setting.config->optimizer.kind,
+                                               elements / owners),
+                            norm = work_norm(implementation, least_summed(bound) / owners);
+    return least_seconds(bound, &update) + least_seconds(bound, &norm);
 }
 
 static double first_reduction_of(const struct bound *bound)
@@ -227,11 +249,9 @@ static double schedule_seconds(const struct bound *bound, enum strategy_depth de
     double end = passes_end(bound);
     if (depth < STRATEGY_WHOLE)
         return end;
-    double least = bound->ranks[0].summed, most = least;
-    for (uint32_t p = 1; p < bound_pipeline(bound); p++) {
-        least = bound->ranks[p].summed < least ? bound->ranks[p].summed : least;
+    double most = 0;
+    for (uint32_t p = 0; p < bound_pipeline(bound); p++)
         most = longer_of(most, bound->ranks[p].summed);
-    }
     if (strategy->mesh.extent[MESH_DATA] == 1)
         return end + update_seconds(bound, most);
     const double reductions = reductions_seconds(bound);
@@ -239,7 +259,7 @@ static double schedule_seconds(const struct bound *bound, enum strategy_depth de
     if (!bound_shares(bound))
         return end + update_seconds(bound, most);
     /* New weights and the next gradients use the same links, and no rank passes anything before it has updated. */
-    return longer_of(end + update_seconds(bound, least), sharing_seconds(bound) + reductions);
+    return longer_of(end + update_seconds(bound, least_summed(bound)), sharing_seconds(bound) + reductions);
 }
 
 /* ---- one group of the data axis ---- */
@@ -264,10 +284,8 @@ static weft_status lane_price(const struct bound *bound, const struct bound_lane
 static weft_status lane_reduce(const struct bound *bound, struct bound_lane *lane, double bytes, struct error *error)
 {
     const struct strategy *strategy = bound->strategy;
-    const uint32_t roots = strategy->zero < 2
-                               ? canonical_roots_of_runs(strategy_micro_batches(&bound->planner->space, strategy),
-                                                         strategy->mesh.extent[MESH_DATA])
-                               : 1;
+    const struct micro_batch_division division = bound_division(bound);
+    const uint32_t roots = strategy->zero < 2 ? canonical_roots_of_runs(&division) : 1;
     double seconds, share = 0;
     weft_status status = bound_reduces_in_place(bound)
                              ? lane_price(bound, lane, COLLECTIVE_ALLREDUCE, bytes, &seconds, error)
@@ -349,18 +367,24 @@ static weft_status schedule_bound(struct bound *bound, enum strategy_depth depth
     uint32_t *devices = calloc(pipeline, sizeof *devices);
     double *bytes = calloc((size_t)pipeline * PLACE_TRANSFERS, sizeof *bytes);
     bound->ranks = calloc(pipeline, sizeof *bound->ranks);
-    const uint32_t *first_unit;
+    const struct stage_cut *cut;
     weft_status status = devices && bytes && bound->ranks
-                             ? planner_cut(planner, bound->strategy, &first_unit, error)
+                             ? planner_cut(planner, bound->strategy, &cut, error)
                              : error_memory(error, pipeline * sizeof *bound->ranks, "a bound");
     if (status == WEFT_OK) {
         for (int transfer = 0; transfer < PLACE_TRANSFERS; transfer++)
             bound->bytes[transfer] = bytes + (size_t)transfer * pipeline;
-        planner_pipeline_devices(planner, bound->place, bound->table->work, devices);
-        fill_ranks(bound, first_unit, devices);
+        bound->shares = planner_may_share_unevenly(planner, bound->strategy, depth) ? cut->shares : NULL;
+        const struct micro_batch_division division = bound_division(bound);
+        if (depth == STRATEGY_WHOLE)
+            bound->rounds = micro_batch_rounds(&division);
+        /* The data rank that has most micro-batches may be fast, and those that are slow at different places of the
+         * pipeline need not be the same. */
+        planner_pipeline_devices(planner, bound->place, bound->table->work, division.ranks > 1, devices);
+        fill_ranks(bound, cut->first_unit, devices);
         *seconds = longer_of(*seconds, schedule_seconds(bound, depth));
         if (effort == SEARCH_TIGHT && depth == STRATEGY_WHOLE && bound->strategy->mesh.extent[MESH_DATA] > 1)
-            status = lane_bound(bound, first_unit, seconds, error);
+            status = lane_bound(bound, cut->first_unit, seconds, error);
     }
     free(devices);
     free(bytes);

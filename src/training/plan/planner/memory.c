@@ -24,11 +24,15 @@ weft_status planner_configure(struct planner *planner, const struct strategy *st
                                        .zero = strategy->zero,
                                        .micro_batches = strategy_micro_batches(&planner->space, strategy)};
     weft_status status = planner_work(planner, strategy, &work, error);
+    const struct stage_cut *cut;
     if (status == WEFT_OK)
-        status = planner_cut(planner, strategy, &choice->first_unit, error);
-    if (status == WEFT_OK)
-        choice->costs = work->costs;
-    return status;
+        status = planner_cut(planner, strategy, &cut, error);
+    if (status != WEFT_OK)
+        return status;
+    choice->first_unit = cut->first_unit;
+    choice->shares = planner_may_share_unevenly(planner, strategy, STRATEGY_WHOLE) ? cut->shares : NULL;
+    choice->costs = work->costs;
+    return WEFT_OK;
 }
 
 /* ---- at least ---- */
@@ -49,8 +53,10 @@ static double state_bytes_of(const struct planner *planner, const struct strateg
     double values = elements * sizeof(float), sums = 0;
     if (depth >= STRATEGY_PASSES) {
         values += partial->precision == WEFT_F32 ? 0 : elements * sizeof(uint16_t);
-        sums = zero < 2 ? canonical_stack_room(0, strategy_rounds(&planner->space, partial) - 1)
-                        : canonical_stack_room(0, strategy_micro_batches(&planner->space, partial)) / data;
+        sums = zero >= 2 ? canonical_stack_room(0, strategy_micro_batches(&planner->space, partial)) / data
+               : planner_may_share_unevenly(planner, partial, depth)
+                   ? 0
+                   : canonical_stack_room(0, strategy_rounds(&planner->space, partial) - 1);
     }
     return values / (zero == 3 ? data : 1) +
            trained * sizeof(float) * ((zero < 2 ? 1 : 0) + sums + planner_moments(planner) / (zero ? data : 1));
@@ -97,20 +103,21 @@ static weft_status need_of_schedule(struct planner *planner, const struct strate
 {
     const uint32_t pipeline = strategy->mesh.extent[MESH_PIPELINE];
     struct pass_work *work;
-    const uint32_t *first_unit;
+    const struct stage_cut *cut;
     weft_status status = planner_work(planner, strategy, &work, error);
     if (status == WEFT_OK)
-        status = planner_cut(planner, strategy, &first_unit, error);
+        status = planner_cut(planner, strategy, &cut, error);
     if (status != WEFT_OK)
         return status;
+    const bool unevenly = planner_may_share_unevenly(planner, strategy, STRATEGY_WHOLE);
     const struct step_shape shape = {.order = strategy->schedule,
                                      .pipeline = pipeline,
                                      .stages = strategy->stages * pipeline,
-                                     .first_unit = first_unit,
-                                     .micro_batches = strategy_rounds(&planner->space, strategy)};
+                                     .first_unit = cut->first_unit,
+                                     .micro_batches = unevenly ? 1 : strategy_rounds(&planner->space, strategy)};
     double elements = 0, kept = 0;
     for (uint32_t stage = 0; stage < shape.stages; stage += pipeline)
-        for (uint32_t u = first_unit[stage]; u < first_unit[stage + 1]; u++) {
+        for (uint32_t u = cut->first_unit[stage]; u < cut->first_unit[stage + 1]; u++) {
             elements += work->elements[u];
             kept += work->kept[u];
         }
@@ -136,8 +143,7 @@ static weft_status need_of_place(struct planner *planner, const struct train_con
         .count = ranks, .nodes = planner->setting.cluster->step.hosts, .kept = &planner->estimates};
     weft_status status = WEFT_OK;
     *needed = 0;
-    const uint32_t different =
-        choice->zero ? 2 : 1; /* without ZeRO the first needs most: it has the most micro-batches */
+    const uint32_t different = choice->shares ? data : choice->zero ? 2 : 1; /* the first has most micro-batches */
     for (uint32_t d = 0; d < different && d < data && status == WEFT_OK; d++) {
         const uint32_t point[MESH_AXES] = {[MESH_DATA] = d, [MESH_PIPELINE] = place};
         struct memory_estimate estimate;

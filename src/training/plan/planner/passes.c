@@ -136,8 +136,10 @@ static weft_status work_fill(struct planner *planner, const struct strategy *str
 static void work_free(void *value)
 {
     struct pass_work *layers = value;
-    for (size_t i = 0; i < layers->cut_count; i++)
+    for (size_t i = 0; i < layers->cut_count; i++) {
         free(layers->cuts[i].first_unit);
+        free(layers->cuts[i].shares);
+    }
     free(layers->cuts);
     free(layers->balance);
     free(layers->elements);

@@ -265,17 +265,18 @@ double planner_data_seconds(const struct planner *planner, const struct planner_
 }
 
 void planner_pipeline_devices(const struct planner *planner, const struct planner_place *place,
-                              const struct pass_work *work, uint32_t *devices)
+                              const struct pass_work *work, bool fastest, uint32_t *devices)
 {
     double times[CLUSTER_DEVICES_MOST] = {0};
     for (uint32_t d = 0; d < planner->setting.cluster->step.device_count; d++)
         for (size_t u = 0; u < planner->units; u++)
             times[d] += work->balance[d * planner->units + u];
     for (uint32_t p = 0; p < place->groups.mesh.extent[MESH_PIPELINE]; p++) {
-        uint32_t slowest = UINT32_MAX;
+        uint32_t found = UINT32_MAX;
         for (uint32_t d = 0; d < CLUSTER_DEVICES_MOST; d++)
-            if (place->devices[p] >> d & 1 && (slowest == UINT32_MAX || times[d] > times[slowest]))
-                slowest = d;
-        devices[p] = slowest;
+            if (place->devices[p] >> d & 1 &&
+                (found == UINT32_MAX || (fastest ? times[d] < times[found] : times[d] > times[found])))
+                found = d;
+        devices[p] = found;
     }
 }

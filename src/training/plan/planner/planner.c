@@ -190,14 +190,30 @@ weft_status planner_stages(struct planner *planner, const struct strategy *strat
                            struct error *error)
 {
     const size_t count = (size_t)strategy->stages * strategy->mesh.extent[MESH_PIPELINE] + 1;
-    const uint32_t *cut;
+    const struct stage_cut *cut;
     weft_status status = planner_cut(planner, strategy, &cut, error);
     if (status != WEFT_OK)
         return status;
     *first_unit = malloc(count * sizeof **first_unit);
     if (!*first_unit)
         return error_memory(error, count * sizeof **first_unit, "the stages of a plan");
-    memcpy(*first_unit, cut, count * sizeof **first_unit);
+    memcpy(*first_unit, cut->first_unit, count * sizeof **first_unit);
+    return WEFT_OK;
+}
+
+weft_status planner_shares(struct planner *planner, const struct strategy *strategy, uint32_t **shares,
+                           struct error *error)
+{
+    const size_t bytes = strategy->mesh.extent[MESH_DATA] * sizeof **shares;
+    const struct stage_cut *cut;
+    weft_status status = planner_cut(planner, strategy, &cut, error);
+    *shares = NULL;
+    if (status != WEFT_OK || !cut->shares || !planner_may_share_unevenly(planner, strategy, STRATEGY_WHOLE))
+        return status;
+    *shares = malloc(bytes);
+    if (!*shares)
+        return error_memory(error, bytes, "the shares of a plan");
+    memcpy(*shares, cut->shares, bytes);
     return WEFT_OK;
 }
 

@@ -13,7 +13,8 @@
 void plan_free(struct plan *plan)
 {
     free(plan->first_unit);
-    plan->first_unit = NULL;
+    free(plan->shares);
+    plan->first_unit = plan->shares = NULL;
 }
 
 /* Dimensions that are the vocabulary's do not count. */
@@ -53,6 +54,12 @@ static void put_plan_strategy(struct json_writer *writer, const struct plan *pla
     for (uint32_t stage = 0; stage <= plan->strategy.stages * plan->strategy.mesh.extent[MESH_PIPELINE]; stage++)
         json_put_integer(writer, NULL, plan->first_unit[stage]);
     json_close(writer);
+    if (plan->shares) {
+        json_open_array(writer, "micro_batches_of_data_ranks");
+        for (uint32_t d = 0; d < plan->strategy.mesh.extent[MESH_DATA]; d++)
+            json_put_integer(writer, NULL, plan->shares[d]);
+        json_close(writer);
+    }
     json_close(writer);
 }
 
@@ -160,6 +167,32 @@ static weft_status get_stages(const cJSON *object, const char *where, struct pla
     return WEFT_OK;
 }
 
+/* Only where ranks of the data axis have unequal shares. */
+static weft_status get_shares(const cJSON *object, const char *where, struct plan *plan, struct error *error)
+{
+    static const char *const key = "micro_batches_of_data_ranks";
+    const uint32_t data = plan->strategy.mesh.extent[MESH_DATA];
+    const cJSON *list, *item;
+    uint32_t number = 0;
+    if (!cJSON_GetObjectItemCaseSensitive(object, key))
+        return WEFT_OK;
+    weft_status status = json_get_array(object, key, where, &list, error);
+    if (status != WEFT_OK)
+        return status;
+    if (cJSON_GetArraySize(list) != (int)data)
+        return error_set(error, WEFT_ERROR_DATA, "%s: '%s' has %d numbers, but there are %u data ranks", where, key,
+                         cJSON_GetArraySize(list), data);
+    plan->shares = calloc(data, sizeof *plan->shares);
+    if (!plan->shares)
+        return error_memory(error, data * sizeof *plan->shares, "the shares of a plan");
+    cJSON_ArrayForEach(item, list) {
+        if (!cJSON_IsNumber(item) || item->valuedouble < 1 || item->valuedouble > INT32_MAX)
+            return error_set(error, WEFT_ERROR_DATA, "%s: '%s' must be numbers from 1 on", where, key);
+        plan->shares[number++] = (uint32_t)item->valuedouble;
+    }
+    return WEFT_OK;
+}
+
 static weft_status get_axes(const cJSON *object, const char *where, uint32_t ranks, struct strategy *strategy,
                             struct error *error)
 {
@@ -199,7 +232,9 @@ static weft_status get_strategy(const cJSON *root, const char *where, uint32_t r
         status = json_get_unsigned(object, "bucket", where, &strategy->bucket_bytes, error);
     strategy->schedule = (enum step_pipeline)schedule;
     strategy->recompute = (enum model_recompute)recompute;
-    return status == WEFT_OK ? get_stages(object, where, plan, error) : status;
+    if (status == WEFT_OK)
+        status = get_stages(object, where, plan, error);
+    return status == WEFT_OK ? get_shares(object, where, plan, error) : status;
 }
 
 static weft_status get_prediction(const cJSON *root, const char *where, struct plan *plan, struct error *error)

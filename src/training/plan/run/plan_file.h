@@ -22,6 +22,7 @@ struct plan {
     weft_type gradients;
     struct strategy strategy;
     uint32_t *first_unit; /**< of each stage and the end: stages x pipeline + 1 */
+    uint32_t *shares;     /**< micro-batches of each rank of the data axis; NULL: they differ by at most one */
     struct price price;
     uint64_t memory; /**< bytes of the device, or host, that needs most */
 };

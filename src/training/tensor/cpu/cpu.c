@@ -158,12 +158,14 @@ static void cpu_copy(struct device *device, void *to, const void *from, size_t b
         memcpy(to, from, bytes);
 }
 
+#define SCRATCH_AHEAD 65536 /* floats */
+
 float *scratch_reserve(struct cpu *cpu, int parts, size_t floats, size_t *stride)
 {
     *stride = (floats + 31) / 16 * 16;
     size_t all = *stride * (size_t)parts;
     if (all > cpu->scratch_floats) {
-        all += all / 2; /* sampling needs a little more each time */
+        all += all / 2 < SCRATCH_AHEAD ? all / 2 : SCRATCH_AHEAD; /* sampling needs a little more each time */
         all = (all + 15) / 16 * 16;
         float *scratch = aligned_alloc(64, all * sizeof *scratch);
         if (!scratch) {

@@ -2,6 +2,7 @@
 #include "training/tensor/cpu/matmul_cast.h"
 
 #include "training/tensor/cpu/matmul.h"
+#include "training/tensor/devices.h"
 
 #define CAST_EDGE  1024 /* most rows and columns of a block of c */
 #define CAST_INNER 2048 /* most columns of a and rows of b in a block */
@@ -96,6 +97,14 @@ static void multiply_block(struct cpu *cpu, const struct matmul *whole, const st
     }
     if (!whole->wide)
         cast_write(cpu, &c, block, scratch->c);
+}
+
+size_t cpu_cast_bytes(size_t rows, size_t columns, size_t inner)
+{
+    rows = extent_within(rows, CAST_EDGE);
+    columns = extent_within(columns, CAST_EDGE);
+    inner = extent_within(inner, CAST_INNER);
+    return (rows * inner + inner * columns + rows * columns) * sizeof(float);
 }
 
 void cpu_matmul_cast(struct cpu *cpu, const struct matmul *arguments)

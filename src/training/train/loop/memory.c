@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "core/transport/copy.h"
+#include "training/tensor/devices.h"
 #include "training/tensor/kernel_set.h"
 #include "training/train/loop/internal/memory_search.h"
 
@@ -82,18 +83,41 @@ static uint32_t ranks_on_node(const struct memory_ranks *ranks, uint32_t node)
     return count;
 }
 
+static uint64_t larger_scratch(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Scratch for the largest product of a pass of whole layers, where its operands are cast. */
+static uint64_t casts_of(const struct train_config *config, const struct model_description *description)
+{
+    const size_t tokens = (size_t)(config->micro_batch * config->sequence);
+    uint64_t most = 0;
+    if (!kernel_set_casts(config->activations, kernel_set_best(config->activations)))
+        return 0;
+    for (size_t i = 0; i < description->parameter_count; i++) {
+        const struct model_parameter *parameter = &description->parameters[i];
+        const size_t in = parameter->shape[0], out = parameter->shape[1];
+        if (parameter->dimensions != 2)
+            continue;
+        most = larger_scratch(most, cpu_cast_bytes(tokens, out, in));
+        most = larger_scratch(most, cpu_cast_bytes(tokens, in, out));
+        most = larger_scratch(most, cpu_cast_bytes(in, out, tokens));
+    }
+    return most;
+}
+
 /* What does not depend on the place in the mesh; `together` ranks of all are on the rank's node. */
 static struct memory_estimate surroundings_of(const struct train_config *config,
                                               const struct model_description *description,
                                               const struct parallel_choice *choice, uint32_t ranks, uint32_t rank,
                                               uint32_t together, struct memory_kept *kept)
 {
-    const bool casts = kernel_set_casts(config->activations, kernel_set_best(config->activations));
     return (struct memory_estimate){
         .checkpoint = checkpoint_of(config, description, rank, ranks),
         .first_rank = rank == 0 ? first_rank_of(config, description, choice) : 0,
         .rest = MEMORY_OF_PROCESS + staging_of(choice, together - 1, kept) +
-                (together < ranks ? MEMORY_OF_NETWORK : 0) + (casts ? MEMORY_OF_CASTS : 0),
+                (together < ranks ? MEMORY_OF_NETWORK : 0) + casts_of(config, description),
     };
 }
 

@@ -13,7 +13,7 @@
  *                     the rank does not have them, and MEMORY_OF_SAMPLE
  *     rest            MEMORY_OF_PROCESS; where other ranks are on the node, its share of the staging memory
  *                     (copy_forgotten_after() of core/transport/copy.h); MEMORY_OF_NETWORK where there is more than one node;
- *                     MEMORY_OF_CASTS where operands are cast: kernel_set_casts()
+ *                     operands of the largest product where they are cast (kernel_set_casts())
  *
  * Data is read from its files when it is needed; the system's page cache is not counted.
  */
@@ -33,8 +33,7 @@ struct memory_estimate {
 /* Measured: they hardly change with the model. */
 #define MEMORY_OF_PROCESS ((uint64_t)12 << 20) /**< code, oneDNN's primitives, the scratch of kernels */
 #define MEMORY_OF_SAMPLE  ((uint64_t)4 << 20)  /**< oneDNN's primitives for the products of single rows */
-#define MEMORY_OF_NETWORK ((uint64_t)8 << 20)  /**< a fabric's buffers, and scratch of collectives */
-#define MEMORY_OF_CASTS   ((uint64_t)20 << 20) /**< at most: operands as f32, for products */
+#define MEMORY_OF_NETWORK ((uint64_t)6 << 20)  /**< a fabric's buffers, and scratch of collectives */
 
 /** What estimates of one network share, kept by a caller that makes many: this makes them cheaper. Zeroed: nothing yet.
  * Belongs to one thread. */

@@ -119,6 +119,8 @@ weft_status parallel_choice_of(const struct train_config *config, const struct m
         status = check_micro_batches(config, choice, error);
     if (status == WEFT_OK && config->first_unit && config->unit_stages == choice->stages)
         choice->first_unit = config->first_unit;
+    if (status == WEFT_OK && config->shares && config->share_ranks == choice->mesh.extent[MESH_DATA])
+        choice->shares = config->shares;
     if (status == WEFT_OK && choice->mesh.extent[MESH_DATA] == 1)
         choice->zero = 0; /* there is nobody to divide with */
     return status;
@@ -171,6 +173,7 @@ struct executor_config parallel_choice_executor(const struct train_config *confi
         .central = choice->central,
         .sequence_parallel = config->sequence_parallel && choice->mesh.extent[MESH_TENSOR] > 1,
         .micro_batches = choice->micro_batches,
+        .shares = choice->shares,
         .gradients = config->gradients,
         .bucket_bytes = config->bucket_bytes,
     };

@@ -16,6 +16,7 @@ struct parallel_choice {
     uint32_t micro_batches;     /**< of a global batch */
     const double *costs;        /**< of the layers (training/parallel/execute/costs.h), borrowed; NULL: estimated */
     const uint32_t *first_unit; /**< of each stage (training/parallel/execute/executor.h), borrowed; NULL: balanced */
+    const uint32_t *shares;     /**< of each data rank (training/parallel/execute/executor.h), borrowed; NULL: alike */
 };
 
 /**
@@ -30,6 +31,13 @@ weft_status parallel_choice_of(const struct train_config *config, const struct m
  * rank is on. Local. */
 weft_status parallel_choice_place(const struct train_config *config, const struct model_description *description,
                                   const uint32_t *nodes, struct parallel_choice *choice, struct error *error);
+
+/** How the data axis divides the micro-batches of a step. */
+static inline struct micro_batch_division parallel_choice_division(const struct parallel_choice *choice)
+{
+    return (struct micro_batch_division){
+        .total = choice->micro_batches, .ranks = choice->mesh.extent[MESH_DATA], .counts = choice->shares};
+}
 
 /** The configuration of the run's executor, without context, communicator, devices and description. */
 struct executor_config parallel_choice_executor(const struct train_config *config,

@@ -280,7 +280,8 @@ static void trainer_open_describe(const struct trainer *trainer)
 {
     const struct train_config *config = &trainer->config;
     const struct parallel_choice *parallel = &trainer->parallel;
-    const uint32_t data = parallel->mesh.extent[MESH_DATA], total = parallel->micro_batches;
+    const struct micro_batch_division division = parallel_choice_division(parallel);
+    const uint32_t data = division.ranks, total = division.total, rounds = micro_batch_rounds(&division);
     char choice[PARALLEL_CHOICE_TEXT_BYTES];
     char shape[SHAPE_TEXT_BYTES];
     int nodes = weft_comm_nodes(trainer->comm);
@@ -292,7 +293,7 @@ static void trainer_open_describe(const struct trainer *trainer)
     fprintf(trainer->out,
             "plan   %s on %d node%s; a step is %u micro-batch%s of %" PRId64 " x %" PRId64 " tokens, %u%s a rank",
             parallel_choice_describe(parallel, choice), nodes, nodes == 1 ? "" : "s", total, total == 1 ? "" : "es",
-            config->micro_batch, config->sequence, (total + data - 1) / data, total % data ? " at most" : "");
+            config->micro_batch, config->sequence, rounds, rounds > total / data ? " at most" : "");
     if (data > 1)
         fprintf(trainer->out, "; %.1f MiB of %s gradients summed while backward goes on",
                 (double)(executor_gradient_elements(trainer->executor) * weft_type_size(config->gradients)) / 1048576.0,

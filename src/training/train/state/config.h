@@ -52,6 +52,9 @@ struct train_config {
     const uint32_t *first_unit;  /**< of each of `unit_stages` stages and the end, as a plan has them; NULL: balanced by
                                     measured costs, as are other numbers of stages */
     uint32_t unit_stages;
+    const uint32_t *shares; /**< micro-batches of each of `share_ranks` ranks of the data axis, as a plan has them; NULL:
+                               they differ by at most one, as on other numbers of ranks */
+    uint32_t share_ranks;
     int64_t zero; /**< ZeRO stage, 0 to 3: what the ranks of the data axis divide among themselves */
 
     int64_t evaluate_every;     /**< steps; 0: at the end only */

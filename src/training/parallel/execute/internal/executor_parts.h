@@ -94,6 +94,7 @@ struct executor {
     double *scratch; /**< sums of squares of one tensor, for the optimizer */
     bool *has_layer; /**< of each layer */
     struct executor_seconds seconds;
+    double loaded;        /**< seconds of reading micro-batches, ever: no part of a pass */
     uint64_t began;       /**< clock_now(), of the step */
     uint64_t micro_batch; /**< of the pass under way */
 };

@@ -54,11 +54,12 @@ double planner_data_seconds(const struct planner *planner, const struct planner_
 /** Kinds of operations that compute: forward, backward for inputs, backward for weights. */
 #define PASS_KINDS 3
 
-/** The stages that a network is cut into. */
+/** The stages that a network is cut into, and the micro-batches that each rank of the data axis has. */
 struct stage_cut {
     const struct planner_place *place; /**< NULL: for any, devices are alike */
     uint32_t stages;
     uint32_t *first_unit; /**< stages + 1 */
+    uint32_t *shares;     /**< [data]; NULL: they differ by at most one */
 };
 
 /** The layers for one choice of passes: micro-batch, recomputation, precision, tensor and sequence axes. */
@@ -117,13 +118,19 @@ weft_status planner_passes(struct planner *planner, const struct strategy *strat
 uint64_t planner_work_key(const struct planner *planner, const struct strategy *strategy);
 void planner_passes_free(struct planner *planner);
 
-/** The kind of device that each pipeline rank has, the slowest of its data and tensor ranks: devices[pipeline]. */
+/** The kind of device that each pipeline rank has, the slowest or the fastest of its data and tensor ranks:
+ * devices[pipeline]. */
 void planner_pipeline_devices(const struct planner *planner, const struct planner_place *place,
-                              const struct pass_work *work, uint32_t *devices);
+                              const struct pass_work *work, bool fastest, uint32_t *devices);
 
 /** The stages of a strategy at STRATEGY_SCHEDULE or below; the planner's. */
-weft_status planner_cut(struct planner *planner, const struct strategy *strategy, const uint32_t **first_unit,
+weft_status planner_cut(struct planner *planner, const struct strategy *strategy, const struct stage_cut **cut,
                         struct error *error);
+
+/** Whether ranks of the data axis may have unequal shares of micro-batches: where devices differ, and gradients are kept
+ * until the end of a step (at STRATEGY_WHOLE; above, of some completion). */
+bool planner_may_share_unevenly(const struct planner *planner, const struct strategy *partial,
+                                enum strategy_depth depth);
 
 /** The configuration of a strategy, and its choice, with stages. `words` must live as long. */
 weft_status planner_configure(struct planner *planner, const struct strategy *strategy, struct strategy_words *words,
