@@ -124,6 +124,9 @@ static void what_is_taken_was_predicted(void **state)
     config.activations = WEFT_BF16;
     config.recompute = MODEL_RECOMPUTE_ALL;
     expect_prediction("bf16, all recomputed", "gpt-small", config, 1, 0);
+    config.recompute_layers = 5;
+    expect_prediction("bf16, five layers recomputed", "gpt-small", config, 1, 0);
+    config.recompute_layers = 0;
     config = common;
     config.micro_batch = 1;
     config.optimizer.kind = OPTIMIZER_SGD;

@@ -61,7 +61,7 @@ enum { NETWORK, DATA, ZERO, PIPELINE, RECOMPUTE, PRECISION, DROPOUT, BATCHES, OP
 
 static const enum optimizer_kind optimizers[] = {OPTIMIZER_ADAMW, OPTIMIZER_SGD, OPTIMIZER_LAMB, OPTIMIZER_LARS};
 
-static const unsigned values_of[SETTINGS] = {4, 4, 5, 9, 3, 6, 2, 4, 4, 2};
+static const unsigned values_of[SETTINGS] = {4, 4, 5, 9, 4, 6, 2, 4, 4, 2};
 
 struct combination {
     unsigned values[SETTINGS];
@@ -132,10 +132,13 @@ static double loss_scale_of(const struct combination *combination)
 
 static struct model_options options_of(const struct combination *combination)
 {
+    const unsigned recompute = combination->values[RECOMPUTE];
+    const bool some = recompute > MODEL_RECOMPUTE_ALL;
     return (struct model_options){.batch = BATCH,
                                   .sequence = SEQUENCE,
                                   .training = true,
-                                  .recompute = (enum model_recompute)combination->values[RECOMPUTE],
+                                  .recompute = (enum model_recompute)(some ? MODEL_RECOMPUTE_ALL : recompute),
+                                  .recompute_layers = some ? 2 : 0,
                                   .dropout = combination->values[DROPOUT] ? 0.2 : 0,
                                   .slots = 1};
 }

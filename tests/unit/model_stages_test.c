@@ -35,6 +35,7 @@ static const struct model_shape shapes[] = {
 struct variant {
     const char *device;
     enum model_recompute recompute;
+    uint32_t recompute_layers;
     double dropout;
     bool split, frozen;
     size_t stages, ranks;
@@ -86,6 +87,7 @@ static struct model_options options_of(const struct variant *variant)
                                   .sequence = SEQUENCE,
                                   .training = true,
                                   .recompute = variant->recompute,
+                                  .recompute_layers = variant->recompute_layers,
                                   .label_smoothing = 0.1,
                                   .dropout = variant->dropout};
 }
@@ -362,11 +364,38 @@ static void stages_compute_what_the_whole_network_computes(void **state)
         check_variant(&shapes[rest / ARRAY_SIZE(devices)],
                       &(struct variant){.device = devices[rest % ARRAY_SIZE(devices)],
                                         .recompute = i % 3,
+                                        .recompute_layers = i / 3 % 2 ? 2 : 0,
                                         .dropout = i / 3 % 2 ? 0.2 : 0,
                                         .split = i / 6 % 2,
                                         .stages = cuts[cut].stages,
                                         .ranks = cuts[cut].ranks});
     }
+}
+
+static void recomputed_layers_are_spread(void **state)
+{
+    const struct model_shape shape = {
+        .kind = "gpt", .layers = 7, .heads = 2, .width = 16, .context = 16, .vocabulary = 32};
+    struct model_description *description;
+    assert_int_equal(model_describe(&shape, &description, NULL), WEFT_OK);
+    const size_t layers = description->layer_count; /* embedding, 7 x (attention, feed-forward), head */
+    for (enum model_recompute what = MODEL_RECOMPUTE_NOTHING; what <= MODEL_RECOMPUTE_ALL; what++) {
+        const uint32_t most = model_recompute_most(description, what);
+        assert_int_equal(most, what == MODEL_RECOMPUTE_ALL ? layers - 1 : what == MODEL_RECOMPUTE_ATTENTION ? 7 : 0);
+        for (uint32_t count = 0; count <= most + 1; count++) {
+            uint32_t recomputed = 0, gap = 0, longest = 0;
+            for (size_t layer = 0; layer < layers; layer++) {
+                const bool again = model_recomputes_layer(description, what, count, layer);
+                recomputed += again;
+                gap = again ? 0 : gap + model_recomputes_layer(description, what, 0, layer);
+                longest = gap > longest ? gap : longest;
+            }
+            assert_int_equal(recomputed, count && count < most ? count : most);
+            assert_true(recomputed == 0 || longest <= (most + recomputed - 1) / recomputed);
+        }
+    }
+    assert_false(model_recomputes_layer(description, MODEL_RECOMPUTE_ALL, 0, layers - 1));
+    model_description_free(description);
 }
 
 /* The first layers have no trained parameter: their gradients are 0. */
@@ -524,6 +553,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stages_compute_what_the_whole_network_computes),
+        cmocka_unit_test(recomputed_layers_are_spread),
         cmocka_unit_test(frozen_layers_are_passed_over),
         cmocka_unit_test(ranks_update_what_they_keep_alike),
         cmocka_unit_test(any_layers_can_be_kept),

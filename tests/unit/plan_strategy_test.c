@@ -160,8 +160,10 @@ static double cost_to_depth(uint64_t seed, const struct strategy *s, enum strate
         cost += random_cost(seed, s->mesh.extent[MESH_PIPELINE] * 1009 + s->mesh.extent[MESH_TENSOR], 40) +
                 random_cost(seed + 6, s->placement.order[0] * 99 + s->placement.order[1] * 9, 4);
     if (depth >= STRATEGY_PASSES)
-        cost +=
-            random_cost(seed + 1, s->micro_batch * 64 + s->recompute * 8 + s->precision * 2 + s->sequence_parallel, 20);
+        cost += random_cost(seed + 1,
+                            s->recompute_layers * 4096 + s->micro_batch * 64 + s->recompute * 8 + s->precision * 2 +
+                                s->sequence_parallel,
+                            20);
     if (depth >= STRATEGY_SCHEDULE)
         cost += random_cost(seed + 2, s->schedule * 64 + s->stages, 20);
     if (depth >= STRATEGY_WHOLE)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The planner's choice is that of pricing everything, on random models, clusters and batches. */
+/* The planner's choice is that of pricing everything, on random models, clusters and batches. Recomputation is chosen only
+ * where less of it does not fit. */
 #include "base/random.h"
 #include "training/plan/planner/planner.h"
 
@@ -158,6 +159,10 @@ static double exhaust_one(struct planner *planner, const struct strategy *strate
     if (needed > available) {
         all->unfit++;
     } else {
+        bool needless;
+        assert_int_equal(planner_recomputes_needlessly(planner, strategy, &needless, NULL), WEFT_OK);
+        if (needless)
+            return plan.price.seconds;
         if (!all->found || search_plan_compare(&plan, &all->best) < 0)
             all->best = plan;
         all->found = true;

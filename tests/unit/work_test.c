@@ -121,6 +121,27 @@ static void ranks_of_a_tensor_axis_share_products(void **state)
     model_description_free(part);
 }
 
+/* Of layers that are alike, those that are recomputed repeat the forward pass, and the others do not. */
+static void some_layers_recompute(void **state)
+{
+    const struct model_shape shape = {
+        .kind = "gpt", .layers = 6, .heads = 4, .width = 64, .context = 32, .vocabulary = 64};
+    struct model_description *description = describe(&shape, 1);
+    for (uint32_t count = 1; count <= 6; count++) {
+        struct model_work *work =
+            open_work(description, &(struct work_settings){.implementation = find_implementation("weft"),
+                                                           .batch = 2,
+                                                           .sequence = 32,
+                                                           .recompute = MODEL_RECOMPUTE_ATTENTION,
+                                                           .recompute_layers = count});
+        for (size_t layer = 0; layer < description->layer_count; layer++)
+            assert_int_equal(layer_work_flops(model_work_of(work, layer, WORK_RECOMPUTE)) > 0,
+                             model_recomputes_layer(description, MODEL_RECOMPUTE_ATTENTION, count, layer));
+        model_work_close(work);
+    }
+    model_description_free(description);
+}
+
 /* What a block recomputes: nothing, scores and softmax, all but its last product, or all. */
 static void recomputation_repeats_the_forward_pass(void **state)
 {
@@ -412,6 +433,7 @@ int main(void)
         cmocka_unit_test(products_are_those_of_the_formula),
         cmocka_unit_test(ranks_of_a_tensor_axis_share_products),
         cmocka_unit_test(recomputation_repeats_the_forward_pass),
+        cmocka_unit_test(some_layers_recompute),
         cmocka_unit_test(equal_layers_share_their_work),
         cmocka_unit_test(every_layer_has_the_work_that_it_records),
         cmocka_unit_test(layers_with_other_settings_are_not_alike),

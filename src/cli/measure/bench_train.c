@@ -24,8 +24,7 @@ static struct {
 static const struct cli_option options[] = {
     TRAINING_MEASURE_OPTIONS(chosen.measure),
     TRAINING_MESH_OPTIONS(chosen.measure.mesh),
-    CLI_CHOICE("recompute", 0, "WHAT", &chosen.measure.recompute, "nothing", model_recompute_names,
-               "what the backward pass computes again instead of keeping", .advanced = true),
+    TRAINING_RECOMPUTE_OPTIONS(chosen.measure.recompute),
     CLI_INTEGER("steps", 's', "N", &chosen.measure.steps, "10", 1, 1e6, "measured steps"),
     CLI_INTEGER("warm", 0, "N", &chosen.measure.warm, "3", 0, 1e6, "warm-up steps before them"),
     CLI_NUMBER("dropout", 0, "X", &chosen.measure.dropout, "0", 0, 0.99, "dropout, as in weft train",

@@ -18,7 +18,8 @@ static struct {
     int64_t layers, heads, kv_heads, width, hidden, window, context, vocabulary;
     struct training_mesh mesh;
     struct train_plan plan;
-    const char *scaling, *rate_shape, *optimizer, *trace, *precision, *kernels, *recompute, *failure, *from;
+    const char *scaling, *rate_shape, *optimizer, *trace, *precision, *kernels, *failure, *from;
+    struct training_recompute recompute;
     struct cli_list rates;
     double grace;
     bool quiet, fresh;
@@ -117,8 +118,7 @@ static const struct cli_option options[] = {
              "one rank of the data axis sums and updates for all: slower, to compare with", .advanced = true),
     CLI_BYTES("bucket", 0, "BYTES", &chosen.config.bucket_bytes, "1M", "bytes of gradients fused into one all-reduce",
               .advanced = true),
-    CLI_CHOICE("recompute", 0, "WHAT", &chosen.recompute, "nothing", model_recompute_names,
-               "what the backward pass computes again instead of keeping: less memory, more time", .advanced = true),
+    TRAINING_RECOMPUTE_OPTIONS(chosen.recompute),
 
     CLI_GROUP("Checkpoints"),
     CLI_TEXT("checkpoint-dir", 'c', "DIR", &chosen.config.checkpoint_dir, NULL, "write checkpoints to this directory",
@@ -196,7 +196,7 @@ static weft_status train_resolve(struct error *error)
     config->activations = training_type_of(chosen.precision);
     config->kernels = cli_choice_index(chosen.kernels, kernel_rule_names);
     training_mesh_apply(&chosen.mesh, config);
-    config->recompute = (enum model_recompute)cli_choice_index(chosen.recompute, model_recompute_names);
+    training_recompute_apply(&chosen.recompute, config);
     config->checkpoint_go_on = strcmp(chosen.failure, "continue") == 0;
     config->warnings = stderr;
     const char *collected = getenv("WEFT_METRICS");

@@ -19,15 +19,11 @@ static const struct planned_option {
     const char *name;
     size_t offset, size; /* in the configuration */
 } planned_options[] = {
-    {"micro-batch", MEMBER(micro_batch)},
-    {"zero", MEMBER(zero)},
-    {"pipeline-schedule", MEMBER(schedule)},
-    {"stages-per-rank", MEMBER(stages)},
-    {"recompute", MEMBER(recompute)},
-    {"precision", MEMBER(activations)},
-    {"sequence-parallel", MEMBER(sequence_parallel)},
-    {"bucket", MEMBER(bucket_bytes)},
-    {"parameter-server", MEMBER(parameter_server)},
+    {"micro-batch", MEMBER(micro_batch)},    {"zero", MEMBER(zero)},
+    {"pipeline-schedule", MEMBER(schedule)}, {"stages-per-rank", MEMBER(stages)},
+    {"recompute", MEMBER(recompute)},        {"recompute-layers", MEMBER(recompute_layers)},
+    {"precision", MEMBER(activations)},      {"sequence-parallel", MEMBER(sequence_parallel)},
+    {"bucket", MEMBER(bucket_bytes)},        {"parameter-server", MEMBER(parameter_server)},
 };
 
 /* Whether the command line has this option. */

@@ -21,6 +21,13 @@ weft_type training_type_of(const char *precision)
     return types[cli_choice_index(precision, training_precisions)];
 }
 
+void training_recompute_apply(const struct training_recompute *recompute, struct train_config *config)
+{
+    config->recompute = recompute->what ? (enum model_recompute)cli_choice_index(recompute->what, model_recompute_names)
+                                        : MODEL_RECOMPUTE_NOTHING;
+    config->recompute_layers = config->recompute == MODEL_RECOMPUTE_NOTHING ? 0 : recompute->layers;
+}
+
 void training_mesh_apply(const struct training_mesh *mesh, struct train_config *config)
 {
     config->mesh = mesh->axes;
@@ -75,13 +82,12 @@ static weft_status training_measure_config(const struct training_measure *measur
         .threads = measure->threads,
         .activations = training_type_of(measure->precision),
         .dropout = measure->dropout,
-        .recompute = (enum model_recompute)(
-            measure->recompute ? cli_choice_index(measure->recompute, model_recompute_names) : 0),
         .profile = measure->profile,
         .observe = measure->observe,
         .observer = measure->observer,
     };
     training_mesh_apply(&measure->mesh, config);
+    training_recompute_apply(&measure->recompute, config);
     weft_status status = WEFT_OK;
     if (!measure->micro_batch)
         status = choose_micro_batch(measure, (uint32_t)ranks, &config->micro_batch, error);

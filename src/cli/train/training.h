@@ -49,6 +49,22 @@ struct training_mesh {
 /** Put the values of such options into a configuration. */
 void training_mesh_apply(const struct training_mesh *mesh, struct train_config *config);
 
+/** What the backward pass computes again: values of TRAINING_RECOMPUTE_OPTIONS. */
+struct training_recompute {
+    const char *what; /**< of model_recompute_names; NULL: nothing */
+    int64_t layers;   /**< 0: all that this means */
+};
+
+/** Options of recomputation, into a static struct training_recompute. */
+#define TRAINING_RECOMPUTE_OPTIONS(chosen_recompute)                                                                   \
+    CLI_CHOICE("recompute", 0, "WHAT", &(chosen_recompute).what, "nothing", model_recompute_names,                     \
+               "what the backward pass computes again instead of keeping: less memory, more time", .advanced = true),  \
+        CLI_INTEGER("recompute-layers", 0, "N", &(chosen_recompute).layers, "0", 0, 1e6,                               \
+                    "in so many of these layers, spread evenly; a block has two", .default_text = "all",               \
+                    .advanced = true)
+
+void training_recompute_apply(const struct training_recompute *recompute, struct train_config *config);
+
 /** Training steps on random tokens, to be measured. */
 struct training_measure {
     const char *model;
@@ -59,7 +75,7 @@ struct training_measure {
     struct training_mesh mesh;
     uint64_t bucket_bytes; /**< 0: 4 MiB */
     double dropout;
-    const char *recompute; /**< of model_recompute_names; NULL: nothing */
+    struct training_recompute recompute;
 
     /** Called on all ranks before the trainer is opened, with the configuration of the steps, which it may change; NULL:
      * not called. *speaks as in training/parallel/agreement.h. */

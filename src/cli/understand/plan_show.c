@@ -19,8 +19,9 @@
 static struct {
     struct placement_options on;
     struct training_mesh mesh;
+    struct training_recompute recompute;
     struct train_config config;
-    const char *optimizer, *precision, *recompute, *svg;
+    const char *optimizer, *precision, *svg;
     bool measure, operations, json;
 } chosen;
 
@@ -34,8 +35,7 @@ static const struct cli_option show_options[] = {
                 .default_text = "the model's context"),
     TRAINING_MESH_OPTIONS(chosen.mesh),
     CLI_CHOICE("optimizer", 0, "NAME", &chosen.optimizer, "adamw", optimizer_names, "the optimizer", .advanced = true),
-    CLI_CHOICE("recompute", 0, "WHAT", &chosen.recompute, "nothing", model_recompute_names,
-               "what the backward pass computes again instead of keeping", .advanced = true),
+    TRAINING_RECOMPUTE_OPTIONS(chosen.recompute),
     CLI_CHOICE("precision", 0, "TYPE", &chosen.precision, "f32", training_precisions,
                "with --measure: type of products and activations", .advanced = true),
 
@@ -313,7 +313,7 @@ static weft_status plan_show_run(struct command_call *call, struct error *error)
     if (!config->sequence)
         config->sequence = (int64_t)config->shape.context;
     config->optimizer.kind = (enum optimizer_kind)cli_choice_index(chosen.optimizer, optimizer_names);
-    config->recompute = (enum model_recompute)cli_choice_index(chosen.recompute, model_recompute_names);
+    training_recompute_apply(&chosen.recompute, config);
     training_mesh_apply(&chosen.mesh, config);
     status = plan_view_open(&view, error);
     if (status == WEFT_OK && chosen.svg)

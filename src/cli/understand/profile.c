@@ -16,8 +16,7 @@ static struct {
 
 static const struct cli_option options[] = {
     TRAINING_MEASURE_OPTIONS(chosen.measure),
-    CLI_CHOICE("recompute", 0, "WHAT", &chosen.measure.recompute, "nothing", model_recompute_names,
-               "what the backward pass computes again instead of keeping"),
+    TRAINING_RECOMPUTE_OPTIONS(chosen.measure.recompute),
     CLI_INTEGER("steps", 's', "N", &chosen.measure.steps, "10", 1, 10000, "measured steps; the median one is shown"),
     CLI_INTEGER("warm", 0, "N", &chosen.measure.warm, "3", 0, 1e6, "warm-up steps before them"),
     CLI_FLAG("all", 'a', &chosen.all, "show each layer instead of a sum per kind"),

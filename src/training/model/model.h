@@ -256,13 +256,24 @@ enum model_recompute {
 /** "nothing", "attention", "all", in the order of enum model_recompute; NULL at the end. */
 extern const char *const model_recompute_names[];
 
+/**
+ * Whether layer `layer` is recomputed where `count` of the layers that `recompute` means are, spread evenly over the
+ * network; 0: all of them. The last layer never is, for its backward pass comes next.
+ */
+bool model_recomputes_layer(const struct model_description *description, enum model_recompute recompute, uint32_t count,
+                            size_t layer);
+
+/** How many layers that is at most. */
+uint32_t model_recompute_most(const struct model_description *description, enum model_recompute recompute);
+
 /** Options of a model on a device. */
 struct model_options {
     size_t batch;    /**< sequences in a micro-batch */
     size_t sequence; /**< tokens in a sequence */
     bool training;   /**< false: no memory for the backward pass */
     enum model_recompute recompute;
-    double label_smoothing; /**< share of a target that is spread over all tokens, in training; below 1 */
+    uint32_t recompute_layers; /**< as model_recomputes_layer() has it; 0: all that `recompute` means */
+    double label_smoothing;    /**< share of a target that is spread over all tokens, in training; below 1 */
     /**
      * Share of elements that are dropped, in training, of the embedding's rows and of what each branch adds to them
      * (GPT-2's embd_pdrop and resid_pdrop; probabilities within attention are not dropped); below 1. The numbers of

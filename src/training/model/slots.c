@@ -12,13 +12,41 @@
 
 #include <stdlib.h>
 
+static bool recompute_means(const struct model_description *description, enum model_recompute recompute, size_t i)
+{
+    return i + 1 < description->layer_count &&
+           (recompute == MODEL_RECOMPUTE_ALL ||
+            (recompute == MODEL_RECOMPUTE_ATTENTION && description->layers[i].kind->is_attention));
+}
+
+/* Those before `layer`. */
+static uint64_t recomputable_before(const struct model_description *description, enum model_recompute recompute,
+                                    size_t layer)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < layer; i++)
+        count += recompute_means(description, recompute, i);
+    return count;
+}
+
+uint32_t model_recompute_most(const struct model_description *description, enum model_recompute recompute)
+{
+    return (uint32_t)recomputable_before(description, recompute, description->layer_count);
+}
+
+bool model_recomputes_layer(const struct model_description *description, enum model_recompute recompute, uint32_t count,
+                            size_t layer)
+{
+    if (!recompute_means(description, recompute, layer))
+        return false;
+    const uint64_t most = model_recompute_most(description, recompute),
+                   place = recomputable_before(description, recompute, layer);
+    return !count || count >= most || (place + 1) * count / most > place * count / most;
+}
+
 bool model_layer_is_recomputed(const struct model *model, size_t i)
 {
-    const struct layer *layer = &model->description->layers[i];
-    if (i + 1 == model->description->layer_count) /* its backward pass comes next */
-        return false;
-    return model->options.recompute == MODEL_RECOMPUTE_ALL ||
-           (model->options.recompute == MODEL_RECOMPUTE_ATTENTION && layer->kind->is_attention);
+    return model_recomputes_layer(model->description, model->options.recompute, model->options.recompute_layers, i);
 }
 
 bool layer_is_passed_over(const struct model_description *description, size_t i)

@@ -96,7 +96,15 @@ static weft_status price_strategy(struct search *search, const struct strategy *
 {
     struct search_result *result = search->result;
     struct search_plan plan = {.strategy = *strategy};
-    weft_status status = search->problem->price(search->problem->context, strategy, &plan.price, error);
+    bool needless = false;
+    weft_status status = WEFT_OK;
+    if (search->problem->is_needless)
+        status = search->problem->is_needless(search->problem->context, strategy, &needless, error);
+    if (status != WEFT_OK || needless) {
+        result->excluded += needless;
+        return status;
+    }
+    status = search->problem->price(search->problem->context, strategy, &plan.price, error);
     if (status == WEFT_OK)
         status = ARRAY_RESERVE(result->plans, result->room, result->count + 1, "the plans", error);
     if (status != WEFT_OK)

@@ -42,6 +42,8 @@ struct search_problem {
      * STRATEGY_WHOLE only, what is exact. */
     weft_status (*excess)(void *context, const struct strategy *partial, enum strategy_depth depth, bool exact,
                           uint64_t *bytes, struct error *error);
+    /** Whether a whole strategy that fits is not to be chosen, because it gives up time for nothing. NULL: none does. */
+    weft_status (*is_needless)(void *context, const struct strategy *strategy, bool *needless, struct error *error);
     weft_status (*price)(void *context, const struct strategy *strategy, struct price *price, struct error *error);
 
     uint64_t prices_most; /**< end after so many prices, with a gap; 0: never */
@@ -60,7 +62,7 @@ struct search_result {
     uint64_t strategies; /**< in the whole space */
     uint64_t priced;     /**< of these: count */
     uint64_t unfit;      /**< do not fit into memory */
-    uint64_t excluded;   /**< cannot be faster than the best, by their bounds */
+    uint64_t excluded;   /**< cannot be faster than the best, by their bounds, or are needless */
     double gap;          /**< (price of the best - lowest bound of those that are left) / price, 0 when complete */
 
     double unfit_bound;              /**< the lowest bound of those that do not fit; 0: all fit */

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RECOMPUTES 3
+#define RECOMPUTE_PARTS 4                         /* of the layers: recomputed are one, two, three or all of them */
+#define RECOMPUTES      (1 + 2 * RECOMPUTE_PARTS) /* choices, at most */
 
 /* ---- the space ---- */
 
@@ -140,10 +141,36 @@ static bool rows_divide(const struct strategy_space *space, const struct mesh *m
     return tensor > 1 && (uint64_t)micro_batch * space->sequence % tensor == 0;
 }
 
+struct recompute_choice {
+    enum model_recompute what;
+    uint32_t layers;
+};
+
+/* Nothing, then shares of attention and of all layers, without those that are the same. Returns how many. */
+static uint32_t list_recomputes(const struct model_description *description, struct recompute_choice list[RECOMPUTES])
+{
+    uint32_t count = 0;
+    list[count++] = (struct recompute_choice){.what = MODEL_RECOMPUTE_NOTHING};
+    for (int what = MODEL_RECOMPUTE_ATTENTION; what <= MODEL_RECOMPUTE_ALL; what++) {
+        const uint32_t most = model_recompute_most(description, (enum model_recompute)what);
+        uint32_t last = 0;
+        for (uint32_t part = 1; part < RECOMPUTE_PARTS; part++) {
+            const uint32_t layers = (uint32_t)((uint64_t)most * part / RECOMPUTE_PARTS);
+            if (layers > last)
+                list[count++] = (struct recompute_choice){(enum model_recompute)what, layers};
+            last = layers;
+        }
+        list[count++] = (struct recompute_choice){.what = (enum model_recompute)what};
+    }
+    return count;
+}
+
 static weft_status expand_mesh(const struct strategy_space *space, const struct strategy *partial,
                                struct strategy_list *list, struct error *error)
 {
     struct strategy strategy = *partial;
+    struct recompute_choice recomputes[RECOMPUTES];
+    const uint32_t choices = list_recomputes(space->description, recomputes);
     weft_status status = WEFT_OK;
     for (uint32_t micro_batch = 1; micro_batch <= space->batch; micro_batch++) {
         if (!micro_batch_is_possible(space, &partial->mesh, micro_batch))
@@ -151,15 +178,33 @@ static weft_status expand_mesh(const struct strategy_space *space, const struct 
         strategy.micro_batch = micro_batch;
         const int divides = rows_divide(space, &partial->mesh, micro_batch);
         for (uint32_t precision = 0; precision < space->precision_count; precision++)
-            for (int recompute = 0; recompute < RECOMPUTES; recompute++)
+            for (uint32_t choice = 0; choice < choices; choice++)
                 for (int parallel = 0; parallel <= divides && status == WEFT_OK; parallel++) {
                     strategy.precision = space->precisions[precision];
-                    strategy.recompute = (enum model_recompute)recompute;
+                    strategy.recompute = recomputes[choice].what;
+                    strategy.recompute_layers = recomputes[choice].layers;
                     strategy.sequence_parallel = parallel;
                     status = append_strategy(list, &strategy, error);
                 }
     }
     return status;
+}
+
+bool strategy_recompute_less(const struct strategy_space *space, const struct strategy *strategy, struct strategy *less)
+{
+    struct recompute_choice recomputes[RECOMPUTES];
+    const uint32_t choices = list_recomputes(space->description, recomputes);
+    uint32_t own = 1;
+    *less = *strategy;
+    if (strategy->recompute == MODEL_RECOMPUTE_NOTHING)
+        return false;
+    while (own + 1 < choices &&
+           (recomputes[own].what != strategy->recompute || recomputes[own].layers != strategy->recompute_layers))
+        own++;
+    const uint32_t before = recomputes[own - 1].what == strategy->recompute ? own - 1 : 0;
+    less->recompute = recomputes[before].what;
+    less->recompute_layers = recomputes[before].layers;
+    return true;
 }
 
 /* ---- schedules ---- */
@@ -270,10 +315,12 @@ static uint64_t count_passes(const struct strategy_space *space, const struct st
 static uint64_t count_mesh(const struct strategy_space *space, const struct strategy *partial)
 {
     struct strategy strategy = *partial;
+    struct recompute_choice recomputes[RECOMPUTES];
+    const uint32_t choices = list_recomputes(space->description, recomputes);
     uint64_t count = 0;
     for (strategy.micro_batch = 1; strategy.micro_batch <= space->batch; strategy.micro_batch++)
         if (micro_batch_is_possible(space, &partial->mesh, strategy.micro_batch))
-            count += count_passes(space, &strategy) * space->precision_count * RECOMPUTES *
+            count += count_passes(space, &strategy) * space->precision_count * choices *
                      (rows_divide(space, &partial->mesh, strategy.micro_batch) ? 2 : 1);
     return count;
 }
@@ -310,6 +357,8 @@ int strategy_compare(const struct strategy *a, const struct strategy *b)
         (int64_t)a->mesh.extent[MESH_PIPELINE] - b->mesh.extent[MESH_PIPELINE],
         (int64_t)a->mesh.extent[MESH_TENSOR] - b->mesh.extent[MESH_TENSOR],
         (int64_t)a->recompute - (int64_t)b->recompute,
+        (int64_t)(a->recompute_layers ? a->recompute_layers : UINT32_MAX) -
+            (b->recompute_layers ? b->recompute_layers : UINT32_MAX),
         (int64_t)(a->precision != WEFT_F32) - (b->precision != WEFT_F32),
         (int64_t)a->zero - b->zero,
         (int64_t)b->micro_batch - a->micro_batch,
@@ -349,6 +398,8 @@ const char *strategy_describe(const struct strategy *strategy, char text[STRATEG
     if (strategy->recompute)
         used += snprintf(text + used, STRATEGY_TEXT_BYTES - (size_t)used, "; recompute %s",
                          model_recompute_names[strategy->recompute]);
+    if (strategy->recompute_layers)
+        used += snprintf(text + used, STRATEGY_TEXT_BYTES - (size_t)used, " in %u layers", strategy->recompute_layers);
     snprintf(text + used, STRATEGY_TEXT_BYTES - (size_t)used, "; %s", weft_type_name(strategy->precision));
     return text;
 }
@@ -382,6 +433,9 @@ const char *strategy_options(const struct strategy *strategy, char text[STRATEGY
     if (strategy->recompute)
         used += snprintf(text + used, STRATEGY_TEXT_BYTES - (size_t)used, " --recompute %s",
                          model_recompute_names[strategy->recompute]);
+    if (strategy->recompute_layers)
+        used += snprintf(text + used, STRATEGY_TEXT_BYTES - (size_t)used, " --recompute-layers %u",
+                         strategy->recompute_layers);
     if (axes->extent[MESH_DATA] > 1 && strategy->zero < 2)
         used += snprintf(text + used, STRATEGY_TEXT_BYTES - (size_t)used, " --bucket %" PRIu64 "K",
                          strategy->bucket_bytes >> 10);
@@ -399,6 +453,7 @@ void strategy_configure(const struct strategy *strategy, struct strategy_words *
     config->placement = mesh_placement_print(&strategy->placement, words->placement);
     config->micro_batch = strategy->micro_batch;
     config->recompute = strategy->recompute;
+    config->recompute_layers = strategy->recompute_layers;
     config->activations = strategy->precision;
     config->sequence_parallel = strategy->sequence_parallel;
     config->zero = strategy->zero;

@@ -7,7 +7,8 @@
  *
  *     STRATEGY_ALL       nothing is chosen
  *     STRATEGY_MESH      the ranks on each axis, and their placement: what links connect them
- *     STRATEGY_PASSES    micro-batch, recomputation, precision, sequence parallelism: what a pass of a layer costs
+ *     STRATEGY_PASSES    micro-batch, recomputation (of a quarter, half, three quarters or all of the layers), precision,
+ *                        sequence parallelism: what a pass of a layer costs
  *     STRATEGY_SCHEDULE  pipeline schedule and stages: when passes are computed
  *     STRATEGY_WHOLE     ZeRO stage and bucket size
  *
@@ -32,7 +33,8 @@ struct strategy {
     struct mesh_placement placement;
     uint32_t micro_batch; /**< sequences */
     enum model_recompute recompute;
-    weft_type precision; /**< of products and activations */
+    uint32_t recompute_layers; /**< of the layers that this means, spread evenly; 0: all */
+    weft_type precision;       /**< of products and activations */
     bool sequence_parallel;
     uint32_t zero;
     enum step_pipeline schedule;
@@ -71,6 +73,10 @@ struct strategy_list {
  * ignored. Errors: MEMORY. */
 weft_status strategy_expand(const struct strategy_space *space, const struct strategy *partial,
                             enum strategy_depth depth, struct strategy_list *list, struct error *error);
+
+/** The same strategy with less recomputation, by one choice. False: it recomputes nothing. */
+bool strategy_recompute_less(const struct strategy_space *space, const struct strategy *strategy,
+                             struct strategy *less);
 
 /** How many whole strategies complete `partial`. */
 uint64_t strategy_count(const struct strategy_space *space, const struct strategy *partial, enum strategy_depth depth);

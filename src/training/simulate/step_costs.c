@@ -136,6 +136,7 @@ static weft_status record_work(struct step_costing *costing)
                                            .sequence = config->model.sequence,
                                            .divides_rows = config->sequence_parallel && tensor > 1,
                                            .recompute = config->model.recompute,
+                                           .recompute_layers = config->model.recompute_layers,
                                            .dropout = config->model.dropout};
     weft_status status = model_description_copy(config->description, &costing->divided, costing->error);
     if (status == WEFT_OK && tensor > 1)

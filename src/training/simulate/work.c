@@ -53,17 +53,22 @@ static weft_status record_layer(struct model_work *work, struct work_recorder *r
 }
 
 /* The first layer that is like each one. `recorded` is set for these. */
-static void find_first_layers(const struct model_description *description, size_t *alike, bool *recorded)
+static void find_first_layers(const struct model_description *description, const struct work_settings *settings,
+                              size_t *alike, bool *recorded)
 {
+    bool again[WORK_FIRSTS];
     size_t firsts[WORK_FIRSTS], count = 0;
     for (size_t i = 0; i < description->layer_count; i++) {
+        const bool recomputed = model_recomputes_layer(description, settings->recompute, settings->recompute_layers, i);
         size_t first = 0;
-        while (first < count && !model_layers_are_alike(description, firsts[first], i))
+        while (first < count && (again[first] != recomputed || !model_layers_are_alike(description, firsts[first], i)))
             first++;
         alike[i] = first < count ? firsts[first] : i;
         recorded[i] = first == count;
-        if (first == count && count < WORK_FIRSTS)
+        if (first == count && count < WORK_FIRSTS) {
+            again[count] = recomputed;
             firsts[count++] = i;
+        }
     }
 }
 
@@ -75,7 +80,7 @@ static weft_status record_layers(struct model_work *work, const struct work_sett
     bool *recorded = calloc(layers, sizeof *recorded);
     weft_status status = WEFT_OK;
     if (alike && recorded) {
-        find_first_layers(work->description, alike, recorded);
+        find_first_layers(work->description, settings, alike, recorded);
         status = work_recorder_open(&recorder, work->description, recorded, settings, error);
     } else {
         status = error_memory(error, layers * sizeof *alike, "the work of a network");

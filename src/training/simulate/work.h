@@ -70,14 +70,15 @@ struct work_settings {
     size_t sequence;   /**< tokens in a sequence */
     bool divides_rows; /**< rows between layers are divided over the tensor axis ("sequence parallelism") */
     enum model_recompute recompute;
-    double dropout; /**< of rows between layers: struct model_options */
+    uint32_t recompute_layers; /**< struct model_options; only with a runnable implementation */
+    double dropout;            /**< of rows between layers: struct model_options */
 };
 
 struct model_work;
 
 /**
- * Record the work of all layers of `description`, which is borrowed. Layers that are alike (model_layers_are_alike()) are
- * recorded once, which takes about a microsecond for each of their kernels.
+ * Record the work of all layers of `description`, which is borrowed. Layers that are alike (model_layers_are_alike(), and
+ * both recomputed or neither) are recorded once, which takes about a microsecond for each of their kernels.
  *
  * Errors: ARGUMENT as for model_open() (a micro-batch that does not fit the model or the tensor axis), or for a layer with
  * more collectives than the list above holds; MEMORY.

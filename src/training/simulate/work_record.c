@@ -155,6 +155,7 @@ static weft_status open_model(struct work_recorder *recorder, enum model_recompu
                                           .sequence = settings->sequence,
                                           .training = true,
                                           .recompute = recompute,
+                                          .recompute_layers = settings->recompute_layers,
                                           .dropout = settings->dropout,
                                           .layers = recorder->layers,
                                           .slots = 1,

@@ -20,8 +20,9 @@
 
 static struct {
     struct training_mesh mesh;
+    struct training_recompute recompute;
     struct train_config config;
-    const char *cluster, *plan, *optimizer, *precision, *recompute, *implementation, *layer_times, *trace, *svg;
+    const char *cluster, *plan, *optimizer, *precision, *implementation, *layer_times, *trace, *svg;
     struct disturbance_options wrong;
     int64_t ranks, threads, together;
     bool measure, unfolded, json;
@@ -45,8 +46,7 @@ static const struct cli_option options[] = {
     CLI_BYTES("bucket", 0, "BYTES", &chosen.config.bucket_bytes, "1M", "bytes of gradients fused into one all-reduce",
               .advanced = true),
     CLI_CHOICE("optimizer", 0, "NAME", &chosen.optimizer, "adamw", optimizer_names, "the optimizer", .advanced = true),
-    CLI_CHOICE("recompute", 0, "WHAT", &chosen.recompute, "nothing", model_recompute_names,
-               "what the backward pass computes again instead of keeping", .advanced = true),
+    TRAINING_RECOMPUTE_OPTIONS(chosen.recompute),
     CLI_CHOICE("precision", 0, "TYPE", &chosen.precision, "f32", training_precisions,
                "type of products and activations"),
     CLI_TEXT("implementation", 0, "NAME", &chosen.implementation, NULL,
@@ -346,6 +346,11 @@ static weft_status refuse_idle_options(struct error *error)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "--%s has the layers of weft train, not those of '%s': leave it or --implementation out",
                          chosen.measure ? "measure" : "layer-times", chosen.implementation);
+    if (chosen.recompute.layers && chosen.implementation)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--recompute-layers is for weft train, and '%s' recomputes in all layers: leave it or "
+                         "--implementation out",
+                         chosen.implementation);
     return WEFT_OK;
 }
 
@@ -365,7 +370,7 @@ static weft_status sim_train_run(struct command_call *call, struct error *error)
     if (!config->sequence)
         config->sequence = (int64_t)config->shape.context;
     config->optimizer.kind = (enum optimizer_kind)cli_choice_index(chosen.optimizer, optimizer_names);
-    config->recompute = (enum model_recompute)cli_choice_index(chosen.recompute, model_recompute_names);
+    training_recompute_apply(&chosen.recompute, config);
     config->activations = training_type_of(chosen.precision);
     training_mesh_apply(&chosen.mesh, config);
     if (status == WEFT_OK && chosen.plan)

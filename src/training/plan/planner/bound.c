@@ -25,6 +25,7 @@ static double quick_bound(struct planner *planner, const struct strategy *partia
         return 0; /* measuring takes time: only where it is needed */
     if (depth >= STRATEGY_PASSES) {
         smallest.recompute = partial->recompute;
+        smallest.recompute_layers = partial->recompute_layers;
         smallest.precision = partial->precision;
         sequences = (double)strategy_rounds(&planner->space, partial) * partial->micro_batch;
     }

@@ -270,6 +270,20 @@ static weft_status exact_need(struct planner *planner, const struct strategy *st
     return status;
 }
 
+weft_status planner_recomputes_needlessly(void *context, const struct strategy *strategy, bool *needless,
+                                          struct error *error)
+{
+    struct planner *planner = context;
+    struct strategy less;
+    uint64_t needed = 0, available = 0;
+    *needless = false;
+    if (!strategy_recompute_less(&planner->space, strategy, &less))
+        return WEFT_OK;
+    const weft_status status = exact_need(planner, &less, &needed, &available, error);
+    *needless = status == WEFT_OK && needed <= available;
+    return status;
+}
+
 weft_status planner_excess(void *context, const struct strategy *partial, enum strategy_depth depth, bool exact,
                            uint64_t *bytes, struct error *error)
 {

@@ -37,7 +37,8 @@ static void fill_layers(const struct planner *planner, const struct strategy *st
     const struct model_options options = {.batch = strategy->micro_batch,
                                           .sequence = planner->space.sequence,
                                           .training = true,
-                                          .recompute = strategy->recompute};
+                                          .recompute = strategy->recompute,
+                                          .recompute_layers = strategy->recompute_layers};
     const double parts = strategy->sequence_parallel ? strategy->mesh.extent[MESH_TENSOR] : 1;
     for (size_t u = 0; u < planner->units; u++) {
         struct model_layer layer;
@@ -109,6 +110,7 @@ static weft_status work_fill(struct planner *planner, const struct strategy *str
         .sequence = planner->space.sequence,
         .divides_rows = strategy->sequence_parallel,
         .recompute = strategy->recompute,
+        .recompute_layers = strategy->recompute_layers,
         .dropout = planner->setting.config->dropout,
     };
     const struct model_description *divided;
@@ -184,6 +186,7 @@ uint64_t planner_work_key(const struct planner *planner, const struct strategy *
                             strategy->mesh.extent[MESH_TENSOR],
                             strategy->micro_batch,
                             (uint32_t)strategy->recompute,
+                            strategy->recompute_layers,
                             (uint32_t)strategy->precision,
                             strategy->sequence_parallel};
     return hash_bytes(key, sizeof key, 0);

@@ -238,6 +238,7 @@ weft_status planner_search(struct planner *planner, struct search_result *result
         .context = planner,
         .bound = search_bound,
         .excess = planner_excess,
+        .is_needless = planner_recomputes_needlessly,
         .price = search_price,
         .prices_most = planner->setting.prices_most,
         .gap = planner->setting.gap,

@@ -70,6 +70,13 @@ weft_status planner_bound(struct planner *planner, const struct strategy *partia
 weft_status planner_memory(struct planner *planner, const struct strategy *strategy, uint64_t *needed,
                            uint64_t *available, struct error *error);
 
+/**
+ * Whether the same strategy fits with less recomputation, which only makes room: then this one is not chosen, even where
+ * its stages, which are balanced with what they repeat, happen to be better. `planner` is a struct planner.
+ */
+weft_status planner_recomputes_needlessly(void *planner, const struct strategy *strategy, bool *needless,
+                                          struct error *error);
+
 /** The first unit of each stage, and their number after them: stages x pipeline + 1 numbers, the caller's to free(). */
 weft_status planner_stages(struct planner *planner, const struct strategy *strategy, uint32_t **first_unit,
                            struct error *error);

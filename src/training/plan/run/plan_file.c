@@ -41,9 +41,9 @@ void plan_put_strategy(struct json_writer *writer, const struct strategy *strate
     JSON_PUT(writer, "mesh", mesh_print(&strategy->mesh, mesh), "placement",
              mesh_placement_print(&strategy->placement, placement), "zero", strategy->zero, "pipeline_schedule",
              step_pipeline_name(strategy->schedule), "stages_per_rank", strategy->stages, "micro_batch",
-             strategy->micro_batch, "recompute", model_recompute_names[strategy->recompute], "precision",
-             weft_type_name(strategy->precision), "sequence_parallel", strategy->sequence_parallel, "bucket",
-             strategy->bucket_bytes);
+             strategy->micro_batch, "recompute", model_recompute_names[strategy->recompute], "recompute_layers",
+             strategy->recompute_layers, "precision", weft_type_name(strategy->precision), "sequence_parallel",
+             strategy->sequence_parallel, "bucket", strategy->bucket_bytes);
 }
 
 static void put_plan_strategy(struct json_writer *writer, const struct plan *plan)
@@ -224,6 +224,8 @@ static weft_status get_strategy(const cJSON *root, const char *where, uint32_t r
         status = plan_get_number(object, "micro_batch", where, 1, 1000000, &strategy->micro_batch, error);
     if (status == WEFT_OK)
         status = get_choice(object, "recompute", where, model_recompute_names, &recompute, error);
+    if (status == WEFT_OK && cJSON_HasObjectItem(object, "recompute_layers")) /* older plans recompute all */
+        status = plan_get_number(object, "recompute_layers", where, 0, INT32_MAX, &strategy->recompute_layers, error);
     if (status == WEFT_OK)
         status = plan_get_type(object, "precision", where, &strategy->precision, error);
     if (status == WEFT_OK)

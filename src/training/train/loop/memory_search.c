@@ -140,6 +140,7 @@ void memory_remedies(const struct memory_problem *problem, uint64_t need, uint32
         used = describe_fit(problem, &fit, text, MEMORY_REMEDIES_BYTES);
     remedies[0].micro_batch = 1;
     remedies[1].recompute = MODEL_RECOMPUTE_ALL;
+    remedies[1].recompute_layers = 0;
     remedies[2].zero = shards && !config->zero && !fit.need ? 1 : config->zero;
     if (config->activations == WEFT_F32)
         remedies[3].activations = WEFT_BF16;

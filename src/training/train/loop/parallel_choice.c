@@ -159,6 +159,7 @@ struct executor_config parallel_choice_executor(const struct train_config *confi
         .model = {.batch = (size_t)config->micro_batch,
                   .sequence = (size_t)config->sequence,
                   .recompute = config->recompute,
+                  .recompute_layers = (uint32_t)config->recompute_layers,
                   .label_smoothing = config->label_smoothing,
                   .dropout = config->dropout},
         .optimizer = config->optimizer,

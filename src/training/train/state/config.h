@@ -52,7 +52,8 @@ struct train_config {
     const uint32_t *first_unit;  /**< of each of `unit_stages` stages and the end, as a plan has them; NULL: balanced by
                                     measured costs, as are other numbers of stages */
     uint32_t unit_stages;
-    const uint32_t *shares; /**< micro-batches of each of `share_ranks` ranks of the data axis, as a plan has them; NULL:
+    const uint32_t
+        *shares; /**< micro-batches of each of `share_ranks` ranks of the data axis, as a plan has them; NULL:
                                they differ by at most one, as on other numbers of ranks */
     uint32_t share_ranks;
     int64_t zero; /**< ZeRO stage, 0 to 3: what the ranks of the data axis divide among themselves */
@@ -81,6 +82,7 @@ struct train_config {
                               sums are in f32 */
     int kernels;     /**< how the instruction set is chosen: enum kernel_rule */
     enum model_recompute recompute;
+    int64_t recompute_layers; /**< of the layers that this means, spread evenly; 0: all */
     double label_smoothing;
     double dropout;                       /**< share of elements, in training */
     int64_t log_every;                    /**< steps between progress lines */
