@@ -158,6 +158,10 @@ static void what_ranks_take_was_predicted(void **state)
     config.batch = 8;
     expect_prediction("three ranks, unequal runs in bf16", "gpt-small", config, 3, 0);
     config.gradients = WEFT_F32;
+    config.shares = (const uint32_t[]){1, 1, 6};
+    config.share_ranks = 3;
+    expect_prediction("three ranks, shares of 1, 1 and 6", "gpt-small", config, 3, 0);
+    config.shares = NULL;
     config.parameter_server = true;
     expect_prediction("three ranks, a parameter server", "gpt-small", config, 3, 0);
     config.parameter_server = false;

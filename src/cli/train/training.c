@@ -25,7 +25,7 @@ void training_recompute_apply(const struct training_recompute *recompute, struct
 {
     config->recompute = recompute->what ? (enum model_recompute)cli_choice_index(recompute->what, model_recompute_names)
                                         : MODEL_RECOMPUTE_NOTHING;
-    config->recompute_layers = config->recompute == MODEL_RECOMPUTE_NOTHING ? 0 : recompute->layers;
+    config->recompute_layers = recompute->layers;
 }
 
 void training_mesh_apply(const struct training_mesh *mesh, struct train_config *config)

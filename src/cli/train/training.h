@@ -60,7 +60,7 @@ struct training_recompute {
     CLI_CHOICE("recompute", 0, "WHAT", &(chosen_recompute).what, "nothing", model_recompute_names,                     \
                "what the backward pass computes again instead of keeping: less memory, more time", .advanced = true),  \
         CLI_INTEGER("recompute-layers", 0, "N", &(chosen_recompute).layers, "0", 0, 1e6,                               \
-                    "in so many of these layers, spread evenly; a block has two", .default_text = "all",               \
+                    "recompute only N of these layers, spread evenly (a block has two layers)", .default_text = "all", \
                     .advanced = true)
 
 void training_recompute_apply(const struct training_recompute *recompute, struct train_config *config);

@@ -130,9 +130,10 @@ static void simulated_view_print(const struct simulated_view *view, FILE *output
     const struct step_result *result = &view->result;
     const double tokens = (double)view->config->batch * (double)view->config->sequence;
     char text[PARALLEL_CHOICE_TEXT_BYTES];
-    fprintf(output, "%s on %s: %s; micro-batches of %lld x %lld tokens, %u a rank\n", view->config->model,
+    fprintf(output, "%s on %s: %s; micro-batches of %lld x %lld tokens, %u%s a rank\n", view->config->model,
             view->planning.planned.name, parallel_choice_describe(&view->choice, text),
-            (long long)view->config->micro_batch, (long long)view->config->sequence, view->costs.shape.micro_batches);
+            (long long)view->config->micro_batch, (long long)view->config->sequence, view->costs.shape.micro_batches,
+            view->choice.shares ? " at most" : "");
     fprintf(output, "a step takes %.3f ms: %.0f tokens/s, %.1f TFLOP/s a rank\n", result->seconds * 1e3,
             tokens / result->seconds,
             model_flops_per_token(view->description, (size_t)view->config->sequence) * tokens / result->seconds /
@@ -346,11 +347,6 @@ static weft_status refuse_idle_options(struct error *error)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "--%s has the layers of weft train, not those of '%s': leave it or --implementation out",
                          chosen.measure ? "measure" : "layer-times", chosen.implementation);
-    if (chosen.recompute.layers && chosen.implementation)
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "--recompute-layers is for weft train, and '%s' recomputes in all layers: leave it or "
-                         "--implementation out",
-                         chosen.implementation);
     return WEFT_OK;
 }
 
@@ -375,6 +371,11 @@ static weft_status sim_train_run(struct command_call *call, struct error *error)
     training_mesh_apply(&chosen.mesh, config);
     if (status == WEFT_OK && chosen.plan)
         status = take_plan(&view, config, error);
+    if (status == WEFT_OK && config->recompute_layers && chosen.implementation)
+        status = error_set(error, WEFT_ERROR_ARGUMENT,
+                           "--recompute-layers is for weft train, and '%s' recomputes in all layers: leave one of them "
+                           "out",
+                           chosen.implementation);
     if (status == WEFT_OK)
         status = take_disturbance(&view, error);
     if (status == WEFT_OK)

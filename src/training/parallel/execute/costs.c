@@ -227,34 +227,40 @@ static void close_probe(struct costs_probe *probe)
     free(probe->tokens);
 }
 
-/* The first layer that is like this one. */
-static size_t find_alike(const struct model_description *description, size_t number)
+/* The first layer that is like this one, of those before it, which are known. */
+static size_t find_alike(const struct model_description *description, const struct model_options *options,
+                         const size_t *alike, size_t number)
 {
+    const bool again = model_recomputes_layer(description, options->recompute, options->recompute_layers, number);
     size_t first = 0;
-    while (first < number && !model_layers_are_alike(description, first, number))
+    while (first < number &&
+           (alike[first] != first || !model_layers_are_alike(description, first, number) ||
+            model_recomputes_layer(description, options->recompute, options->recompute_layers, first) != again))
         first++;
     return first;
 }
 
-static uint32_t count_alike(const struct model_description *description, size_t number)
+static uint32_t count_alike(const size_t *alike, size_t count, size_t number)
 {
-    uint32_t count = 0;
-    for (size_t other = number; other < description->layer_count; other++)
-        count += find_alike(description, other) == number;
-    return count;
+    uint32_t found = 0;
+    for (size_t other = number; other < count; other++)
+        found += alike[other] == number;
+    return found;
 }
 
 static weft_status measure_on(struct device *device, const struct model_description *description,
                               const struct model_options *options, double (*seconds)[COSTS_PASSES], struct error *error)
 {
-    weft_status status = WEFT_OK;
-    for (size_t i = 0; status == WEFT_OK && i < description->layer_count; i++) {
-        const size_t alike = find_alike(description, i);
-        struct costs_probe probe = {.description = description, .device = device, .layer = i};
-        if (alike == i)
-            probe.alike = count_alike(description, i);
-        if (alike < i) {
-            memcpy(seconds[i], seconds[alike], sizeof *seconds);
+    const size_t layers = description->layer_count;
+    size_t *alike = calloc(layers, sizeof *alike);
+    weft_status status = alike ? WEFT_OK : error_memory(error, layers * sizeof *alike, "the costs of layers");
+    for (size_t i = 0; status == WEFT_OK && i < layers; i++)
+        alike[i] = find_alike(description, options, alike, i);
+    for (size_t i = 0; status == WEFT_OK && i < layers; i++) {
+        struct costs_probe probe = {
+            .description = description, .device = device, .layer = i, .alike = count_alike(alike, layers, i)};
+        if (alike[i] < i) {
+            memcpy(seconds[i], seconds[alike[i]], sizeof *seconds);
             continue;
         }
         status = open_probe(&probe, options, error);
@@ -262,6 +268,7 @@ static weft_status measure_on(struct device *device, const struct model_descript
             status = run_probe(&probe, options, seconds[i], error);
         close_probe(&probe);
     }
+    free(alike);
     return status;
 }
 

@@ -169,7 +169,7 @@ void executor_watch(struct executor *executor, model_watcher watcher, void *cont
 const struct layer_arrays *executor_arrays(const struct executor *executor, size_t layer);
 uint64_t executor_micro_batch(const struct executor *executor);
 
-/* ---- accessors ---- */
+/* ---- accessors; under ZeRO-1 and 2 their weights are whole after executor_settle() ---- */
 
 struct value_groups *executor_values(struct executor *executor);
 

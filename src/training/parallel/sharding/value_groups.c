@@ -198,7 +198,7 @@ weft_status value_groups_open(const struct value_groups_config *config, struct v
     return status;
 }
 
-/* After a failure collectives may be under way. The job has been aborted, so they end at once. */
+/* Shares that nobody has waited for; after a failure, when the job has been aborted and all end at once, others too. */
 static void end_moves(struct value_groups *groups)
 {
     const size_t gathers = (size_t)groups->config.group_count * groups->config.buffers;

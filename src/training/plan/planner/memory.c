@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "training/parallel/sharding/canonical_runs.h"
+#include "training/tensor/kernel_set.h"
 #include "training/train/loop/memory.h"
 
 #include <stdlib.h>
@@ -133,14 +134,24 @@ static uint64_t largest_of(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Bytes of the rank that needs most, of those at a place in the pipeline; others of the data axis need what the second does. */
+/* On other machines than this one, bf16 is taken to be multiplied as it is. */
+static struct memory_ranks planner_ranks(struct planner *planner, uint32_t ranks)
+{
+    return (struct memory_ranks){.count = ranks,
+                                 .nodes = planner->setting.cluster->step.hosts,
+                                 .casts_bf16 = planner->setting.measure &&
+                                               kernel_set_casts(WEFT_BF16, kernel_set_best(WEFT_BF16)),
+                                 .kept = &planner->estimates};
+}
+
+/* Bytes of the rank that needs most, of those at a place in the pipeline. Without shares others of the data axis need what the
+ * second does. */
 static weft_status need_of_place(struct planner *planner, const struct train_config *config,
                                  const struct parallel_choice *choice, uint32_t place, uint64_t *needed,
                                  struct error *error)
 {
     const uint32_t ranks = mesh_ranks(&choice->mesh), data = choice->mesh.extent[MESH_DATA];
-    const struct memory_ranks all = {
-        .count = ranks, .nodes = planner->setting.cluster->step.hosts, .kept = &planner->estimates};
+    const struct memory_ranks all = planner_ranks(planner, ranks);
     weft_status status = WEFT_OK;
     *needed = 0;
     const uint32_t different = choice->shares ? data : choice->zero ? 2 : 1; /* the first has most micro-batches */
@@ -219,8 +230,7 @@ static weft_status memory_by_host(struct planner *planner, const struct strategy
                                   uint64_t *available, struct error *error)
 {
     const struct planner_cluster *cluster = planner->setting.cluster;
-    const struct memory_ranks ranks = {
-        .count = mesh_ranks(&strategy->mesh), .nodes = cluster->step.hosts, .kept = &planner->estimates};
+    const struct memory_ranks ranks = planner_ranks(planner, mesh_ranks(&strategy->mesh));
     struct strategy_words words;
     struct train_config config;
     struct parallel_choice choice;

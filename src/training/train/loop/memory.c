@@ -4,7 +4,6 @@
 #include "base/text.h"
 #include "core/transport/copy.h"
 #include "training/tensor/devices.h"
-#include "training/tensor/kernel_set.h"
 #include "training/train/loop/internal/memory_search.h"
 
 #include <math.h>
@@ -89,11 +88,12 @@ static uint64_t larger_scratch(uint64_t a, uint64_t b)
 }
 
 /* Scratch for the largest product of a pass of whole layers, where its operands are cast. */
-static uint64_t casts_of(const struct train_config *config, const struct model_description *description)
+static uint64_t casts_of(const struct train_config *config, const struct model_description *description,
+                         const struct memory_ranks *ranks)
 {
     const size_t tokens = (size_t)(config->micro_batch * config->sequence);
     uint64_t most = 0;
-    if (!kernel_set_casts(config->activations, kernel_set_best(config->activations)))
+    if (config->activations != WEFT_F16 && !(config->activations == WEFT_BF16 && ranks->casts_bf16))
         return 0;
     for (size_t i = 0; i < description->parameter_count; i++) {
         const struct model_parameter *parameter = &description->parameters[i];
@@ -110,14 +110,14 @@ static uint64_t casts_of(const struct train_config *config, const struct model_d
 /* What does not depend on the place in the mesh; `together` ranks of all are on the rank's node. */
 static struct memory_estimate surroundings_of(const struct train_config *config,
                                               const struct model_description *description,
-                                              const struct parallel_choice *choice, uint32_t ranks, uint32_t rank,
-                                              uint32_t together, struct memory_kept *kept)
+                                              const struct parallel_choice *choice, const struct memory_ranks *ranks,
+                                              uint32_t rank, uint32_t together, struct memory_kept *kept)
 {
     return (struct memory_estimate){
-        .checkpoint = checkpoint_of(config, description, rank, ranks),
+        .checkpoint = checkpoint_of(config, description, rank, ranks->count),
         .first_rank = rank == 0 ? first_rank_of(config, description, choice) : 0,
         .rest = MEMORY_OF_PROCESS + staging_of(choice, together - 1, kept) +
-                (together < ranks ? MEMORY_OF_NETWORK : 0) + casts_of(config, description),
+                (together < ranks->count ? MEMORY_OF_NETWORK : 0) + casts_of(config, description, ranks),
     };
 }
 
@@ -127,7 +127,7 @@ weft_status memory_estimate_of(const struct train_config *config, const struct m
 {
     struct memory_kept own = {0}, *kept = ranks->kept ? ranks->kept : &own;
     const uint32_t together = ranks_on_node(ranks, ranks->nodes[rank]);
-    *estimate = surroundings_of(config, description, choice, ranks->count, rank, together, kept);
+    *estimate = surroundings_of(config, description, choice, ranks, rank, together, kept);
     weft_status status = training_of(config, description, choice, &kept->networks, point, &estimate->training, error);
     memory_kept_free(&own);
     return status;
@@ -178,25 +178,26 @@ const char *memory_estimate_describe(const struct memory_estimate *estimate, cha
 
 /* ---- nodes ---- */
 
-/* The first data rank of a stage has the most micro-batches, and all the moments of a parameter server. */
-struct memory_stage {
-    uint64_t first, other; /* bytes of a data rank's training */
-};
+/* Data ranks of a stage that are estimated: the first has the most micro-batches and all the moments of a parameter server,
+ * and others need what the second does; with shares each needs its own. */
+static uint32_t different_data_ranks(const struct parallel_choice *choice)
+{
+    const uint32_t data = choice->mesh.extent[MESH_DATA];
+    return choice->shares || data < 2 ? data : 2;
+}
 
+/* Bytes of the training of these: [pipeline][different_data_ranks()]. */
 static weft_status list_stages(const struct train_config *config, const struct model_description *description,
                                const struct parallel_choice *choice, struct executor_networks *networks,
-                               struct memory_stage *stages, struct error *error)
+                               uint64_t *stages, struct error *error)
 {
-    struct executor_memory first, other;
+    const uint32_t different = different_data_ranks(choice);
+    struct executor_memory memory = {0};
     weft_status status = WEFT_OK;
-    for (uint32_t p = 0; status == WEFT_OK && p < choice->mesh.extent[MESH_PIPELINE]; p++) {
-        uint32_t point[MESH_AXES] = {[MESH_PIPELINE] = p};
-        status = training_of(config, description, choice, networks, point, &first, error);
-        other = first;
-        point[MESH_DATA] = 1;
-        if (status == WEFT_OK && choice->mesh.extent[MESH_DATA] > 1)
-            status = training_of(config, description, choice, networks, point, &other, error);
-        stages[p] = (struct memory_stage){executor_memory_total(&first), executor_memory_total(&other)};
+    for (uint32_t i = 0; status == WEFT_OK && i < choice->mesh.extent[MESH_PIPELINE] * different; i++) {
+        const uint32_t point[MESH_AXES] = {[MESH_PIPELINE] = i / different, [MESH_DATA] = i % different};
+        status = training_of(config, description, choice, networks, point, &memory, error);
+        stages[i] = executor_memory_total(&memory);
     }
     return status;
 }
@@ -208,7 +209,8 @@ weft_status memory_needs_of_nodes(const struct train_config *config, const struc
     struct memory_kept own = {0}, *kept = ranks->kept ? ranks->kept : &own;
     const uint32_t nodes = memory_node_count(ranks);
     uint32_t *points = malloc((ranks->count * MESH_AXES + nodes) * sizeof *points);
-    struct memory_stage *stages = calloc(choice->mesh.extent[MESH_PIPELINE], sizeof *stages);
+    const uint32_t different = different_data_ranks(choice);
+    uint64_t *stages = calloc((size_t)choice->mesh.extent[MESH_PIPELINE] * different, sizeof *stages);
     weft_status status =
         points && stages ? list_stages(config, description, choice, &kept->networks, stages, error)
                          : error_memory(error, ranks->count * MESH_AXES * sizeof *points, "the memory of the ranks");
@@ -220,10 +222,10 @@ weft_status memory_needs_of_nodes(const struct train_config *config, const struc
         together[node] = ranks_on_node(ranks, node);
     for (uint32_t r = 0; status == WEFT_OK && r < ranks->count; r++) {
         const struct memory_estimate others =
-            surroundings_of(config, description, choice, ranks->count, r, together[ranks->nodes[r]], kept);
+            surroundings_of(config, description, choice, ranks, r, together[ranks->nodes[r]], kept);
         const uint32_t *point = points + (size_t)r * MESH_AXES;
-        const struct memory_stage *stage = &stages[point[MESH_PIPELINE]];
-        needs[ranks->nodes[r]] += (point[MESH_DATA] ? stage->other : stage->first) + memory_estimate_total(&others);
+        const uint32_t data = point[MESH_DATA] < different ? point[MESH_DATA] : different - 1;
+        needs[ranks->nodes[r]] += stages[point[MESH_PIPELINE] * different + data] + memory_estimate_total(&others);
     }
     memory_kept_free(&own);
     free(stages);

@@ -13,7 +13,7 @@
  *                     the rank does not have them, and MEMORY_OF_SAMPLE
  *     rest            MEMORY_OF_PROCESS; where other ranks are on the node, its share of the staging memory
  *                     (copy_forgotten_after() of core/transport/copy.h); MEMORY_OF_NETWORK where there is more than one node;
- *                     operands of the largest product where they are cast (kernel_set_casts())
+ *                     operands of the largest product where they are cast: in f16, and in bf16 without AVX-512
  *
  * Data is read from its files when it is needed; the system's page cache is not counted.
  */
@@ -47,6 +47,7 @@ void memory_kept_free(struct memory_kept *kept);
 struct memory_ranks {
     uint32_t count;
     const uint32_t *nodes;    /**< of each rank */
+    bool casts_bf16;          /**< their kernels cast operands of bf16: kernel_set_casts() */
     struct memory_kept *kept; /**< NULL: nothing */
 };
 
@@ -67,7 +68,7 @@ const char *memory_estimate_describe(const struct memory_estimate *estimate, cha
 
 /**
  * What the ranks of each node take together: needs[node]. Of the data ranks of one place in the pipeline, all but the
- * first are taken to need as much as the second. Errors: as above.
+ * first are taken to need as much as the second, unless they have shares. Errors: as above.
  */
 weft_status memory_needs_of_nodes(const struct train_config *config, const struct model_description *description,
                                   const struct parallel_choice *choice, const struct memory_ranks *ranks,

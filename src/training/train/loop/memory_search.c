@@ -131,13 +131,15 @@ void memory_remedies(const struct memory_problem *problem, uint64_t need, uint32
     static const char *const options[] = {"--micro-batch 1", "--recompute all", "--zero 1", "--precision bf16"};
     const bool shards = config->optimizer.kind == OPTIMIZER_ADAMW || config->optimizer.kind == OPTIMIZER_SGD;
     uint32_t *nodes = calloc((size_t)problem->ranks->count * NODES_TIMES_MOST, sizeof *nodes);
-    struct memory_fit fit = {.config = *config, .ranks = {.nodes = nodes}};
+    struct memory_fit fit = {.config = *config, .ranks = {.nodes = nodes, .casts_bf16 = problem->ranks->casts_bf16}};
     int used = 0;
     text[0] = '\0';
     if (nodes)
         find_fit(problem, nodes, &fit);
     if (fit.need)
         used = describe_fit(problem, &fit, text, MEMORY_REMEDIES_BYTES);
+    fit.config.shares = remedies[0].shares = remedies[2].shares =
+        NULL; /* they are for these micro-batches and stages */
     remedies[0].micro_batch = 1;
     remedies[1].recompute = MODEL_RECOMPUTE_ALL;
     remedies[1].recompute_layers = 0;

@@ -30,6 +30,16 @@ static weft_status check_zero(const struct train_config *config, struct error *e
     return WEFT_OK;
 }
 
+static weft_status check_recomputation(const struct train_config *config, struct error *error)
+{
+    if (config->recompute_layers && config->recompute == MODEL_RECOMPUTE_NOTHING)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--recompute-layers %" PRId64 " does not say what is recomputed in them: give --recompute "
+                         "attention or --recompute all",
+                         config->recompute_layers);
+    return WEFT_OK;
+}
+
 static weft_status check_micro_batches(const struct train_config *config, const struct parallel_choice *choice,
                                        struct error *error)
 {
@@ -111,6 +121,8 @@ weft_status parallel_choice_of(const struct train_config *config, const struct m
         status = mesh_parse(config->mesh, ranks, &choice->mesh, error);
     if (status == WEFT_OK)
         status = check_zero(config, error);
+    if (status == WEFT_OK)
+        status = check_recomputation(config, error);
     if (status == WEFT_OK)
         status = check_tensor(config, description, choice, error);
     if (status == WEFT_OK)

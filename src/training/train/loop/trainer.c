@@ -318,7 +318,8 @@ static weft_status loop_trainer_run(struct trainer *trainer, bool *speaks, struc
         if ((status = note_agreed(trainer, checkpoint_writer_poll(trainer->writer, speaks, error))) != WEFT_OK)
             return status;
     }
-    if ((status = save_and_evaluate(trainer, &course, speaks, error)) != WEFT_OK)
+    if ((status = save_and_evaluate(trainer, &course, speaks, error)) != WEFT_OK ||
+        (status = executor_settle(trainer->executor, error)) != WEFT_OK)
         return status;
     if (config->patience && trainer->out)
         report_best(trainer);

@@ -45,7 +45,9 @@ static weft_status choose_mesh(struct trainer *trainer, struct error *error)
 /* Check that this node has enough memory for its ranks. */
 static weft_status trainer_check_memory(struct trainer *trainer, struct error *error)
 {
-    const struct memory_ranks ranks = {.count = trainer->ranks, .nodes = trainer->nodes};
+    const struct memory_ranks ranks = {.count = trainer->ranks,
+                                       .nodes = trainer->nodes,
+                                       .casts_bf16 = kernel_set_casts(WEFT_BF16, trainer->kernels.set)};
     struct limits limits;
     weft_status status = limits_read(&limits, error);
     return status == WEFT_OK ? memory_check(&trainer->config, trainer->description, &trainer->parallel, &ranks,
