@@ -33,7 +33,7 @@ struct memory_estimate {
 /* Measured: they hardly change with the model. */
 #define MEMORY_OF_PROCESS ((uint64_t)12 << 20) /**< code, oneDNN's primitives, the scratch of kernels */
 #define MEMORY_OF_SAMPLE  ((uint64_t)4 << 20)  /**< oneDNN's primitives for the products of single rows */
-#define MEMORY_OF_NETWORK ((uint64_t)6 << 20)  /**< a fabric's buffers, and scratch of collectives */
+#define MEMORY_OF_NETWORK ((uint64_t)7 << 20)  /**< a fabric's buffers, and scratch of collectives */
 
 /** What estimates of one network share, kept by a caller that makes many: this makes them cheaper. Zeroed: nothing yet.
  * Belongs to one thread. */
