@@ -211,12 +211,7 @@ weft_status plan_print_json(const struct plan_answer *answer, FILE *output, stru
              answer->available, "limited_by", explain_constraint(result, text));
     put_batches(&writer, answer);
     put_plan(&writer, "best", &result->plans[0]);
-    if (answer->shares) {
-        json_open_array(&writer, "micro_batches_of_data_ranks");
-        for (uint32_t d = 0; d < result->plans[0].strategy.mesh.extent[MESH_DATA]; d++)
-            json_put_integer(&writer, NULL, answer->shares[d]);
-        json_close(&writer);
-    }
+    plan_put_shares(&writer, answer->shares, result->plans[0].strategy.mesh.extent[MESH_DATA]);
     json_open_array(&writer, "next");
     for (size_t next = 0; shown < answer->show && (next = explain_next(result, next)) < result->count; shown++)
         put_plan(&writer, NULL, &result->plans[next]);

@@ -37,11 +37,11 @@ uint32_t model_recompute_most(const struct model_description *description, enum 
 bool model_recomputes_layer(const struct model_description *description, enum model_recompute recompute, uint32_t count,
                             size_t layer)
 {
-    if (!recompute_means(description, recompute, layer))
-        return false;
+    if (!count || !recompute_means(description, recompute, layer))
+        return recompute_means(description, recompute, layer);
     const uint64_t most = model_recompute_most(description, recompute),
                    place = recomputable_before(description, recompute, layer);
-    return !count || count >= most || (place + 1) * count / most > place * count / most;
+    return count >= most || (place + 1) * count / most > place * count / most;
 }
 
 bool model_layer_is_recomputed(const struct model *model, size_t i)

@@ -189,7 +189,7 @@ static double reductions_seconds(const struct bound *bound)
     return planner_data_seconds(bound->planner, bound->place, (const double *const *)bound->bytes);
 }
 
-static bool bound_shares(const struct bound *bound)
+static bool bound_sends_weights(const struct bound *bound)
 {
     return bound->strategy->zero == 1 || bound->strategy->zero == 2;
 }
@@ -257,7 +257,7 @@ static double schedule_seconds(const struct bound *bound, enum strategy_depth de
         return end + update_seconds(bound, most);
     const double reductions = reductions_seconds(bound);
     end = longer_of(end, first_reduction_of(bound) + reductions);
-    if (!bound_shares(bound))
+    if (!bound_sends_weights(bound))
         return end + update_seconds(bound, most);
     /* New weights and the next gradients use the same links, and no rank passes anything before it has updated. */
     return longer_of(end + update_seconds(bound, least_summed(bound)), sharing_seconds(bound) + reductions);

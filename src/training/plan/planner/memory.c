@@ -280,10 +280,9 @@ static weft_status exact_need(struct planner *planner, const struct strategy *st
     return status;
 }
 
-weft_status planner_recomputes_needlessly(void *context, const struct strategy *strategy, bool *needless,
+weft_status planner_recomputes_needlessly(struct planner *planner, const struct strategy *strategy, bool *needless,
                                           struct error *error)
 {
-    struct planner *planner = context;
     struct strategy less;
     uint64_t needed = 0, available = 0;
     *needless = false;

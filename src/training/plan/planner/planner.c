@@ -231,6 +231,12 @@ static weft_status search_price(void *context, const struct strategy *strategy, 
     return planner_price(context, strategy, price, error);
 }
 
+static weft_status search_is_needless(void *context, const struct strategy *strategy, bool *needless,
+                                      struct error *error)
+{
+    return planner_recomputes_needlessly(context, strategy, needless, error);
+}
+
 weft_status planner_search(struct planner *planner, struct search_result *result, struct error *error)
 {
     const struct search_problem problem = {
@@ -238,7 +244,7 @@ weft_status planner_search(struct planner *planner, struct search_result *result
         .context = planner,
         .bound = search_bound,
         .excess = planner_excess,
-        .is_needless = planner_recomputes_needlessly,
+        .is_needless = search_is_needless,
         .price = search_price,
         .prices_most = planner->setting.prices_most,
         .gap = planner->setting.gap,

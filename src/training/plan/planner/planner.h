@@ -72,9 +72,9 @@ weft_status planner_memory(struct planner *planner, const struct strategy *strat
 
 /**
  * Whether the same strategy fits with less recomputation, which only makes room: then this one is not chosen, even where
- * its stages, which are balanced with what they repeat, happen to be better. `planner` is a struct planner.
+ * its stages, which are balanced with what they repeat, happen to be better.
  */
-weft_status planner_recomputes_needlessly(void *planner, const struct strategy *strategy, bool *needless,
+weft_status planner_recomputes_needlessly(struct planner *planner, const struct strategy *strategy, bool *needless,
                                           struct error *error);
 
 /** The first unit of each stage, and their number after them: stages x pipeline + 1 numbers, the caller's to free(). */

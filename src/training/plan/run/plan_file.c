@@ -46,6 +46,18 @@ void plan_put_strategy(struct json_writer *writer, const struct strategy *strate
              strategy->sequence_parallel, "bucket", strategy->bucket_bytes);
 }
 
+#define SHARES_KEY "micro_batches_of_data_ranks"
+
+void plan_put_shares(struct json_writer *writer, const uint32_t *shares, uint32_t data)
+{
+    if (!shares)
+        return;
+    json_open_array(writer, SHARES_KEY);
+    for (uint32_t d = 0; d < data; d++)
+        json_put_integer(writer, NULL, shares[d]);
+    json_close(writer);
+}
+
 static void put_plan_strategy(struct json_writer *writer, const struct plan *plan)
 {
     json_open_object(writer, "strategy");
@@ -54,12 +66,7 @@ static void put_plan_strategy(struct json_writer *writer, const struct plan *pla
     for (uint32_t stage = 0; stage <= plan->strategy.stages * plan->strategy.mesh.extent[MESH_PIPELINE]; stage++)
         json_put_integer(writer, NULL, plan->first_unit[stage]);
     json_close(writer);
-    if (plan->shares) {
-        json_open_array(writer, "micro_batches_of_data_ranks");
-        for (uint32_t d = 0; d < plan->strategy.mesh.extent[MESH_DATA]; d++)
-            json_put_integer(writer, NULL, plan->shares[d]);
-        json_close(writer);
-    }
+    plan_put_shares(writer, plan->shares, plan->strategy.mesh.extent[MESH_DATA]);
     json_close(writer);
 }
 
@@ -170,7 +177,7 @@ static weft_status get_stages(const cJSON *object, const char *where, struct pla
 /* Only where ranks of the data axis have unequal shares. */
 static weft_status get_shares(const cJSON *object, const char *where, struct plan *plan, struct error *error)
 {
-    static const char *const key = "micro_batches_of_data_ranks";
+    static const char *const key = SHARES_KEY;
     const uint32_t data = plan->strategy.mesh.extent[MESH_DATA];
     const cJSON *list, *item;
     uint32_t number = 0;

@@ -45,6 +45,9 @@ weft_status plan_get_type(const cJSON *object, const char *key, const char *wher
 /** Put the members of a strategy, as a plan's file has them, into the object that is open. */
 void plan_put_strategy(struct json_writer *writer, const struct strategy *strategy);
 
+/** The same of the shares of `data` ranks; NULL: nothing is put. */
+void plan_put_shares(struct json_writer *writer, const uint32_t *shares, uint32_t data);
+
 /** plan_free() frees it. Errors: SYSTEM; DATA, with the key and value at fault; MEMORY. */
 weft_status plan_load(const char *path, struct plan *plan, struct error *error);
 
