@@ -72,6 +72,35 @@ static void slower_links_tell_leaves_apart(void **state)
     }
 }
 
+/* Load slows some pairs of every pass; once a pair stands still, and the other one has the uplink for itself. */
+static void repeated_measurements_are_combined(void **state)
+{
+    static const uint32_t leaf[4] = {0, 0, 1, 1};
+    static struct link_cost quiet[16], costs[16], best[16];
+    measure(4, leaf, 0.5, 1, 0, 0, quiet);
+    for (uint32_t round = 0; round < leaves_rounds(4); round++) {
+        measure(4, leaf, 0.5, 1, 0, 0, costs);
+        for (uint32_t node = 0; node < 4; node++)
+            for (uint32_t other = 0; other < leaves_rounds(4); other++) {
+                uint32_t partner = leaves_partner(4, other, node);
+                if (other == round)
+                    continue;
+                costs[node * 4 + partner].bytes_per_second /= 3;
+                costs[node * 4 + partner].latency *= 2;
+            }
+        leaves_combine(&(struct leaves_measured){4, costs}, best);
+    }
+    measure(4, leaf, 0.5, 1, 0, 0, costs);
+    costs[0 * 4 + 2].bytes_per_second = 1e9;
+    costs[1 * 4 + 3].bytes_per_second = 1e6;
+    leaves_combine(&(struct leaves_measured){4, costs}, best);
+    for (uint32_t a = 0; a < 4; a++)
+        for (uint32_t b = a + 1; b < 4; b++) {
+            assert_true(best[a * 4 + b].bytes_per_second == quiet[a * 4 + b].bytes_per_second);
+            assert_true(best[a * 4 + b].latency == quiet[a * 4 + b].latency);
+        }
+}
+
 static void noise_makes_no_leaves(void **state)
 {
     static struct link_cost costs[MOST * MOST];
@@ -111,6 +140,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everybody_meets_everybody_once),
         cmocka_unit_test(slower_links_tell_leaves_apart),
+        cmocka_unit_test(repeated_measurements_are_combined),
         cmocka_unit_test(noise_makes_no_leaves),
         cmocka_unit_test(an_uplink_is_what_its_nodes_fill_together),
     };

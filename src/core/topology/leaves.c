@@ -32,6 +32,41 @@ uint32_t leaves_partner(uint32_t nodes, uint32_t round, uint32_t node)
     return partner == node && extra ? nodes - 1 : partner;
 }
 
+/* ---- repeated measurements ---- */
+
+/* The bandwidth of the slowest pair of a round. */
+static double slowest_of_round(uint32_t nodes, const struct link_cost *costs, uint32_t round)
+{
+    double slowest = 1e300;
+    for (uint32_t node = 0; node < nodes; node++) {
+        uint32_t partner = leaves_partner(nodes, round, node);
+        if (partner > node && costs[node * nodes + partner].bytes_per_second < slowest)
+            slowest = costs[node * nodes + partner].bytes_per_second;
+    }
+    return slowest;
+}
+
+void leaves_combine(const struct leaves_measured *pass, struct link_cost *best)
+{
+    uint32_t n = pass->nodes;
+    for (uint32_t round = 0; round < leaves_rounds(n); round++) {
+        bool faster = slowest_of_round(n, pass->costs, round) > slowest_of_round(n, best, round);
+        for (uint32_t node = 0; node < n; node++) {
+            uint32_t partner = leaves_partner(n, round, node);
+            if (partner <= node)
+                continue;
+            const struct link_cost *cost = &pass->costs[node * n + partner];
+            struct link_cost *kept = &best[node * n + partner];
+            if (kept->bytes_per_second == 0 || cost->latency < kept->latency) {
+                kept->latency = cost->latency;
+                kept->overhead = cost->overhead;
+            }
+            if (faster)
+                kept->bytes_per_second = cost->bytes_per_second;
+        }
+    }
+}
+
 /* ---- grouping ---- */
 
 enum aspect { BANDWIDTH, LATENCY };

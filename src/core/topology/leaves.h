@@ -30,6 +30,13 @@ struct leaves_measured {
 };
 
 /**
+ * Combine repeated measurements: `best` (zeros at first) takes from `pass` what load has disturbed less, the lower
+ * latency and overhead of each pair, and of each round the bandwidths of the pass whose slowest pair was the fastest.
+ * (Not the fastest of each pair: while one pair stands still, another gets all of an uplink that they share.)
+ */
+void leaves_combine(const struct leaves_measured *pass, struct link_cost *best);
+
+/**
  * Group the nodes: leaf[n] is the leaf of node n, numbered in order of first appearance. Returns how many leaves there
  * are; 1 when the measurements do not separate nodes, or contradict each other: a grouping is accepted only if all
  * pairs within groups are clearly faster than all pairs across. Bandwidth is examined first, then latency. 0 when

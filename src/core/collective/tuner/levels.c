@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The levels above nodes: given by the user, stored by an earlier run on the same hosts, or measured. One rank of each
- * node measures with one of every other node, in rounds in which all are busy at once (core/topology/leaves.h). There
- * are two passes, so that a load spike is detected: leaves are accepted if two of three agree on them: the two passes
- * and the best of both.
+ * node measures with one of every other node, in rounds in which all are busy at once (core/topology/leaves.h). A pass
+ * over all rounds is repeated, so that load is detected, until a further one changes nothing.
  */
 #include "base/clock.h"
 #include "base/hash.h"
@@ -15,15 +14,16 @@
 #include <string.h>
 #include <time.h>
 
-#define PASSES        2
+#define PASSES_MOST   6
+#define IDLE_SHARE    0.8 /* of the rate of a pair by itself: reached when all pairs are busy, if the machine is idle */
 #define TINY_ROUNDS   10
 #define LARGE_SECONDS 2e-3 /* time of a large message, about */
 #define LARGE_LEAST   (64u << 10)
 #define LARGE_MOST    (1u << 20)
-#define ALL_SECONDS   0.24 /* of all rounds together, about; ... */
+#define PASS_SECONDS  0.12 /* of all rounds of a pass, about; ... */
 #define WINDOW_LEAST  10e-3
 #define WINDOW_MOST   40e-3 /* ... and of one */
-#define METHOD        2     /* of the method of measuring: results stored by another version are ignored */
+#define METHOD        3     /* of the method of measuring: results stored by another version are ignored */
 #define CONTRADICTION 1.6   /* times faster or slower than the known value */
 #define LIFE_SECONDS  LINKS_LIFE_SECONDS
 
@@ -194,16 +194,16 @@ static weft_status levels_meet(weft_comm *world, const struct tuner_levels *leve
     return WEFT_OK;
 }
 
-/* One node's part of all rounds of all passes: costs[pass x rounds + round]. */
+/* One node's part of all rounds of a pass: costs[round]. */
 static weft_status take_rounds(weft_context *context, const struct tuner_levels *levels, size_t bytes, char *buffers,
                                struct link_cost *costs)
 {
     weft_comm *world = context->world;
     uint32_t me = world->nodes[context->rank], rounds = leaves_rounds(levels->nodes);
-    double window = ALL_SECONDS / (PASSES * rounds);
+    double window = PASS_SECONDS / rounds;
     window = window < WINDOW_LEAST ? WINDOW_LEAST : window > WINDOW_MOST ? WINDOW_MOST : window;
-    for (uint32_t at = 0; at < PASSES * rounds; at++) {
-        uint32_t partner = leaves_partner(levels->nodes, at % rounds, me);
+    for (uint32_t round = 0; round < rounds; round++) {
+        uint32_t partner = leaves_partner(levels->nodes, round, me);
         weft_status status = levels_meet(world, levels, me);
         struct link_cost cost = {0};
         int peer = (int)levels->leaders[partner];
@@ -213,106 +213,123 @@ static weft_status take_rounds(weft_context *context, const struct tuner_levels 
             status = tuner_exchange(world, buffers, bytes, peer, me < partner, window, &cost.bytes_per_second);
         if (status != WEFT_OK)
             return status;
-        if (partner != me)
-            costs[at] = cost;
+        costs[round] = cost;
     }
     return WEFT_OK;
 }
 
-/* Rank 0 takes in what every node measured: matrices[pass][a x nodes + b], a < b, and a further one of the best. */
+/* Rank 0 takes in what every node measured in a pass: matrix[a x nodes + b], a < b. */
 static weft_status levels_collect(weft_context *context, const struct tuner_levels *levels, const struct link_cost *own,
-                                  struct link_cost *from, struct link_cost *matrices)
+                                  struct link_cost *from, struct link_cost *matrix)
 {
     uint32_t n = levels->nodes, rounds = leaves_rounds(n);
-    struct link_cost *best = matrices + (size_t)PASSES * n * n;
     for (uint32_t node = 0; node < n; node++) {
         weft_status status = WEFT_OK;
         if (node == 0)
-            memcpy(from, own, PASSES * rounds * sizeof *from);
+            memcpy(from, own, rounds * sizeof *from);
         else
-            status =
-                weft_receive(from, PASSES * rounds * sizeof *from, WEFT_U8, (int)levels->leaders[node], context->world);
+            status = weft_receive(from, rounds * sizeof *from, WEFT_U8, (int)levels->leaders[node], context->world);
         if (status != WEFT_OK)
             return status;
-        for (uint32_t at = 0; at < PASSES * rounds; at++) {
-            uint32_t partner = leaves_partner(n, at % rounds, node);
-            if (partner <= node)
-                continue; /* the lower node's clock counts for both */
-            struct link_cost *kept = &best[node * n + partner], *cost = &from[at];
-            matrices[(size_t)(at / rounds) * n * n + node * n + partner] = *cost;
-            if (kept->bytes_per_second == 0 || cost->latency < kept->latency) {
-                kept->latency = cost->latency;
-                kept->overhead = cost->overhead;
-            }
-            if (cost->bytes_per_second > kept->bytes_per_second)
-                kept->bytes_per_second = cost->bytes_per_second;
+        for (uint32_t round = 0; round < rounds; round++) {
+            uint32_t partner = leaves_partner(n, round, node);
+            if (partner > node) /* the lower node's clock counts for both */
+                matrix[node * n + partner] = from[round];
         }
     }
     return WEFT_OK;
 }
 
-/* Leaves on which at least two of the matrices agree. */
-static void levels_conclude(struct tuner_levels *levels, weft_context *context, const struct simulated_cluster *cluster,
-                            const struct link_cost *matrices)
+/* What rank 0 concludes from the passes so far. */
+struct levels_found {
+    struct link_cost *pass, *best; /* [a x nodes + b], a < b: the last pass, and the best of all */
+    uint32_t passes, leaves, leaf[LEAVES_NODES_MOST];
+    bool settled; /* no further pass is needed */
+};
+
+/*
+ * Take in a pass. It settles the matter if it changes nothing and the machine was idle enough: some pair was nearly as
+ * fast as the link that was measured by itself, `alone` bytes a second. Without memory nothing is found.
+ */
+static void levels_conclude(struct levels_found *found, uint32_t nodes, double alone)
 {
-    uint32_t n = levels->nodes, found[PASSES + 1][LEAVES_NODES_MOST], leaves[PASSES + 1], believed = PASSES;
-    for (uint32_t i = 0; i <= PASSES; i++) {
-        const struct leaves_measured measured = {n, matrices + (size_t)i * n * n};
-        leaves[i] = leaves_infer(&measured, found[i]);
-        if (!leaves[i])
-            return; /* no memory: the result of the single link stays */
+    const struct leaves_measured pass = {nodes, found->pass}, best = {nodes, found->best};
+    uint32_t before[LEAVES_NODES_MOST], leaves_before = found->leaves;
+    memcpy(before, found->leaf, sizeof before);
+    leaves_combine(&pass, found->best);
+    found->leaves = leaves_infer(&best, found->leaf);
+    double fastest = 0;
+    for (uint32_t i = 0; i < nodes * nodes; i++)
+        fastest = found->best[i].bytes_per_second > fastest ? found->best[i].bytes_per_second : fastest;
+    bool same = found->leaves == leaves_before && memcmp(found->leaf, before, nodes * sizeof *before) == 0;
+    found->passes++;
+    found->settled = found->leaves == 0 || (same && fastest > alone * IDLE_SHARE);
+    if (found->passes == PASSES_MOST && !same) { /* load changed the result to the end: none can be believed */
+        found->leaves = 1;
+        memset(found->leaf, 0, sizeof found->leaf);
     }
-    for (uint32_t i = 0; i <= PASSES; i++)
-        for (uint32_t k = 0; k < i; k++)
-            if (leaves[i] > 1 && leaves[k] == leaves[i] && memcmp(found[i], found[k], n * sizeof **found) == 0)
-                believed = k;
-    bool agreed = false;
-    for (uint32_t i = 0; i <= PASSES; i++)
-        agreed |= i != believed && leaves[i] == leaves[believed] &&
-                  memcmp(found[i], found[believed], n * sizeof **found) == 0;
-    if (!agreed) {
-        leaves[believed] = 1;
-        memset(found[believed], 0, sizeof found[believed]);
+}
+
+/* A pass, and whether there is to be another: rank 0 decides and tells the other nodes. */
+static weft_status levels_pass(weft_context *context, const struct tuner_levels *levels, size_t bytes, double alone,
+                               char *buffers, struct link_cost *costs, struct link_cost *from,
+                               struct levels_found *found, uint8_t *more)
+{
+    uint32_t rounds = leaves_rounds(levels->nodes);
+    weft_status status = take_rounds(context, levels, bytes, buffers, costs);
+    if (status != WEFT_OK)
+        return status;
+    if (context->rank != 0) {
+        status = weft_send(costs, rounds * sizeof *costs, WEFT_U8, 0, context->world);
+        return status == WEFT_OK ? weft_receive(more, 1, WEFT_U8, 0, context->world) : status;
     }
-    const struct leaves_measured best = {n, matrices + (size_t)believed * n * n};
-    struct link_cost costs[2] = {{0}};
-    leaves_costs(&best, found[believed], leaves[believed], &costs[0], &costs[1]);
-    if (costs[0].bytes_per_second > 0)
-        levels_keep(levels, context, cluster, costs, found[believed], leaves[believed]);
+    status = levels_collect(context, levels, costs, from, found->pass);
+    if (status != WEFT_OK)
+        return status;
+    levels_conclude(found, levels->nodes, alone);
+    *more = !found->settled && found->passes < PASSES_MOST;
+    for (uint32_t node = 1; node < levels->nodes && status == WEFT_OK; node++)
+        status = weft_send(more, 1, WEFT_U8, (int)levels->leaders[node], context->world);
+    return status;
 }
 
 weft_status tuner_levels_measure(struct tuner_levels *levels, weft_context *context,
                                  const struct simulated_cluster *cluster, struct error *error)
 {
     weft_comm *world = context->world;
-    uint32_t n = levels->nodes, count = PASSES * leaves_rounds(n);
+    uint32_t n = levels->nodes;
     double fitting = cluster->far.bandwidth * LARGE_SECONDS;
     size_t bytes = fitting < LARGE_LEAST ? LARGE_LEAST : fitting > LARGE_MOST ? LARGE_MOST : (size_t)fitting;
     bool leads = levels->leaders[world->nodes[context->rank]] == context->rank;
     void *buffers = NULL;
-    struct link_cost *costs = NULL, *from = NULL, *matrices = NULL;
+    struct link_cost *costs = NULL, *from = NULL;
+    struct levels_found found = {0};
     weft_status status = WEFT_OK, sent = WEFT_OK;
     if (leads) {
         status = heap_alloc(context->heap, 2 * bytes, &buffers, error);
-        costs = calloc(count, sizeof *costs);
-        from = calloc(count, sizeof *from);
-        matrices = calloc((size_t)(PASSES + 1) * n * n, sizeof *matrices);
-        if (status == WEFT_OK && (!costs || !from || !matrices))
-            status = error_memory(error, (size_t)(PASSES + 1) * n * n * sizeof *matrices, "links between nodes");
-        if (status == WEFT_OK)
-            sent = take_rounds(context, levels, bytes, buffers, costs);
-        if (status == WEFT_OK && sent == WEFT_OK)
-            sent = context->rank == 0 ? levels_collect(context, levels, costs, from, matrices)
-                                      : weft_send(costs, count * sizeof *costs, WEFT_U8, 0, world);
+        costs = calloc(n, sizeof *costs);
+        from = calloc(n, sizeof *from);
+        found.pass = calloc((size_t)n * n, sizeof *found.pass);
+        found.best = calloc((size_t)n * n, sizeof *found.best);
+        if (status == WEFT_OK && (!costs || !from || !found.pass || !found.best))
+            status = error_memory(error, (size_t)n * n * sizeof *found.best, "links between nodes");
+        for (uint8_t more = status == WEFT_OK; more && sent == WEFT_OK;)
+            sent = levels_pass(context, levels, bytes, cluster->far.bandwidth, buffers, costs, from, &found, &more);
         if (sent != WEFT_OK)
             status = error_set(error, sent, "%s", weft_message(context));
-        if (status == WEFT_OK && context->rank == 0)
-            levels_conclude(levels, context, cluster, matrices);
+    }
+    if (status == WEFT_OK && context->rank == 0 && found.leaves) {
+        const struct leaves_measured best = {n, found.best};
+        struct link_cost between[2] = {{0}};
+        leaves_costs(&best, found.leaf, found.leaves, &between[0], &between[1]);
+        if (between[0].bytes_per_second > 0)
+            levels_keep(levels, context, cluster, between, found.leaf, found.leaves);
     }
     heap_free(context->heap, buffers);
     free(costs);
     free(from);
-    free(matrices);
+    free(found.pass);
+    free(found.best);
     tuner_forget(context);
     return status;
 }
