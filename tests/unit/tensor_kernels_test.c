@@ -150,7 +150,8 @@ static void sums(void **state)
 
 static void matrix_products(void **state)
 {
-    static const size_t sizes[][3] = {{1, 1, 1}, {3, 5, 7}, {17, 33, 9}, {64, 48, 32}, {5, 1, 65}, {1, 100, 63}};
+    static const size_t sizes[][3] = {{1, 1, 1},    {3, 5, 7},      {17, 33, 9},     {64, 48, 32},    {5, 1, 65},
+                                      {1, 100, 63}, {40, 1024, 64}, {30, 1536, 100}, {1100, 1000, 20}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int variant = 0; variant < 16; variant++) {
             bool transpose_a = variant & 1, transpose_b = variant & 2, accumulate = variant & 4, gaps = variant & 8;

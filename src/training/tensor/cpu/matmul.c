@@ -2,6 +2,7 @@
 #include "training/tensor/cpu/matmul.h"
 
 #include "base/file/address_space.h"
+#include "training/tensor/cpu/matmul_tiles.h"
 
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
@@ -29,8 +30,27 @@ struct matmul_entry {
     dnnl_memory_t *memories;    /* MEMORIES for each thread; NULL: not used */
 };
 
+/* Scratch memory: `bytes` for each thread. */
+struct thread_areas {
+    char *memory;
+    size_t bytes;
+};
+
+static char *area_of(const struct thread_areas *areas, int thread)
+{
+    return areas->memory + (size_t)thread * areas->bytes;
+}
+
+static void areas_free(struct thread_areas *areas, int threads)
+{
+    if (areas->memory)
+        munmap(areas->memory, areas->bytes * (size_t)threads);
+    *areas = (struct thread_areas){0};
+}
+
 struct cpu_matmuls {
     dnnl_data_type_t operands; /* of a and b, and of c unless it is wide */
+    enum kernel_set cut_for;   /* of tiles; KERNEL_SETS: of operands that are not f32 */
     enum kernel_set set;       /* KERNEL_SETS: whichever oneDNN uses, or it has been seen to use this one */
     int threads;
     bool limited; /* the address space is: see ROOM_OF_THREAD */
@@ -38,8 +58,8 @@ struct cpu_matmuls {
     dnnl_stream_t stream;
     struct matmul_entry *entries; /* open addressing, a power of two of places */
     size_t places, used;
-    char *scratchpads; /* one for each thread: products run one after another */
-    size_t scratchpad_bytes;
+    /* Products run one after another. */
+    struct thread_areas scratchpads, packed;
 };
 
 static weft_status onednn_failed(struct error *error, const char *what, const struct matmul_key *key,
@@ -63,6 +83,9 @@ weft_status cpu_matmuls_open(weft_type activations, enum kernel_set set, int thr
         return error_memory(error, sizeof *matmuls, "matrix products");
     matmuls->operands = activations == WEFT_BF16 ? dnnl_bf16 : dnnl_f32;
     matmuls->set = set;
+    matmuls->cut_for = matmuls->operands != dnnl_f32 ? KERNEL_SETS
+                       : set == KERNEL_SETS          ? kernel_set_best(WEFT_F32)
+                                                     : set;
     matmuls->threads = threads;
     matmuls->limited = address_space_is_limited();
     matmuls->places = 64;
@@ -107,8 +130,8 @@ void cpu_matmuls_close(struct cpu_matmuls *matmuls)
     if (matmuls->engine)
         dnnl_engine_destroy(matmuls->engine);
     free(matmuls->entries);
-    if (matmuls->scratchpads)
-        munmap(matmuls->scratchpads, matmuls->scratchpad_bytes * (size_t)matmuls->threads);
+    areas_free(&matmuls->scratchpads, matmuls->threads);
+    areas_free(&matmuls->packed, matmuls->threads);
     free(matmuls);
 }
 
@@ -341,20 +364,20 @@ static dnnl_status_t entry_make(struct cpu_matmuls *matmuls, const struct matmul
     return status;
 }
 
-/* A scratchpad of `bytes` for each thread. Those for AMX_THREADS are large, and little of them is touched: mapped, the rest takes no memory. */
-static weft_status scratchpads_reserve(struct cpu_matmuls *matmuls, size_t bytes, struct error *error)
+/* At least `bytes` of scratch for each thread, whose contents are lost. Scratchpads for AMX_THREADS are large, and little of
+ * them is touched: mapped, the rest takes no memory. */
+static weft_status areas_reserve(struct thread_areas *areas, size_t bytes, int threads, const char *what,
+                                 struct error *error)
 {
-    if (bytes <= matmuls->scratchpad_bytes)
+    if (bytes <= areas->bytes)
         return WEFT_OK;
     bytes = (bytes + 4095) / 4096 * 4096;
-    const size_t all = bytes * (size_t)matmuls->threads;
-    void *scratchpads = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (scratchpads == MAP_FAILED)
-        return error_memory(error, all, "a matrix product's scratch space");
-    if (matmuls->scratchpads)
-        munmap(matmuls->scratchpads, matmuls->scratchpad_bytes * (size_t)matmuls->threads);
-    matmuls->scratchpads = scratchpads;
-    matmuls->scratchpad_bytes = bytes;
+    const size_t all = bytes * (size_t)threads;
+    void *memory = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return error_memory(error, all, what);
+    areas_free(areas, threads);
+    *areas = (struct thread_areas){memory, bytes};
     return WEFT_OK;
 }
 
@@ -395,7 +418,8 @@ static struct matmul_entry *entry_find(struct cpu_matmuls *matmuls, const struct
         onednn_failed(error, "prepare", key, status);
         goto failed;
     }
-    if (scratchpads_reserve(matmuls, scratchpad_of(&made), error) != WEFT_OK)
+    if (areas_reserve(&matmuls->scratchpads, scratchpad_of(&made), matmuls->threads, "a matrix product's scratch space",
+                      error) != WEFT_OK)
         goto failed;
     if (matmuls->used * 2 >= matmuls->places && matmul_table_grow(matmuls, error) != WEFT_OK)
         goto failed;
@@ -428,7 +452,7 @@ static dnnl_status_t matmul_run(const struct cpu_matmuls *matmuls, const struct 
                                      [B] = (void *)(uintptr_t)places->b,
                                      [BIAS] = (void *)(uintptr_t)places->bias,
                                      [C] = places->c,
-                                     [SCRATCHPAD] = matmuls->scratchpads + (size_t)thread * matmuls->scratchpad_bytes};
+                                     [SCRATCHPAD] = area_of(&matmuls->scratchpads, thread)};
     dnnl_memory_t *memories = entry->memories + (size_t)thread * MEMORIES;
     dnnl_exec_arg_t executed[MEMORIES];
     int count = 0;
@@ -444,72 +468,34 @@ static dnnl_status_t matmul_run(const struct cpu_matmuls *matmuls, const struct 
     return status == dnnl_success ? dnnl_stream_wait(matmuls->stream) : status;
 }
 
-/* ---- tiles ------------------------------------------------------------------------------------------------------
- *
- * A product that the library must not divide is cut into tiles of c, by its shape alone, and each is computed by one
- * thread, so the bits do not depend on the number of threads. Tiles are so large that copying the operands of each takes
- * negligible time, and so many that all threads have work; their scratch is small.
- */
+/* ---- tiles ----------------------------------------------------------------------------------------------------- */
 
-#define TILE_LEAST 384                 /* elements of an edge that is cut */
-#define TILE_MOST  8                   /* tiles along an edge */
-#define TILE_GRAIN 64                  /* edges are multiples of it */
-#define TILE_WORTH ((double)(1 << 22)) /* multiply-adds from which a product of one tile is cut in two */
-
-struct tiles {
-    uint64_t rows, columns;                   /* of a tile; the last of an edge may be smaller */
-    uint64_t of_rows, of_columns;             /* how many there are along each edge */
-    const struct matmul_entry *entries[2][2]; /* by whether it is the last along rows, along columns */
+/* All tiles of a product: entries[last along rows][last along columns]. */
+struct tile_entries {
+    const struct matmul_entry *entries[2][2];
 };
-
-static uint64_t divide_up(uint64_t length, uint64_t by)
-{
-    return (length + by - 1) / by;
-}
-
-static uint64_t tile_edge(uint64_t length, uint64_t count)
-{
-    return divide_up(divide_up(length, count), TILE_GRAIN) * TILE_GRAIN;
-}
-
-static uint64_t tiles_along(uint64_t length)
-{
-    const uint64_t count = divide_up(length, TILE_LEAST);
-    return count < TILE_MOST ? count : TILE_MOST;
-}
-
-static struct tiles matmul_cut(const struct matmul_key *key)
-{
-    uint64_t of_rows = tiles_along(key->rows), of_columns = tiles_along(key->columns);
-    if (of_rows * of_columns == 1 && (double)key->rows * (double)key->columns * (double)key->inner > TILE_WORTH) {
-        of_rows += key->rows > key->columns;
-        of_columns += key->rows <= key->columns;
-    }
-    struct tiles tiles = {.rows = tile_edge(key->rows, of_rows), .columns = tile_edge(key->columns, of_columns)};
-    tiles.of_rows = divide_up(key->rows, tiles.rows);
-    tiles.of_columns = divide_up(key->columns, tiles.columns);
-    return tiles;
-}
 
 /* Entries for tiles of up to four sizes. Creating one may move the others, so pointers are looked up after all
  * exist. */
-static weft_status find_tiles(struct cpu_matmuls *matmuls, const struct matmul_key *whole, struct tiles *tiles,
-                              struct error *error)
+static weft_status find_tiles(struct cpu_matmuls *matmuls, const struct matmul_key *whole,
+                              const struct matmul_tiles *tiles, struct tile_entries *found, struct error *error)
 {
     for (int round = 0; round < 2; round++)
         for (int i = 0; i < 4; i++) {
             const bool last_row = i & 1, last_column = i & 2;
             struct matmul_key key = *whole;
             key.tile = true;
+            key.stride_b = tiles->packed_stride ? tiles->packed_stride : whole->stride_b;
             key.rows = last_row ? whole->rows - (tiles->of_rows - 1) * tiles->rows : tiles->rows;
             key.columns = last_column ? whole->columns - (tiles->of_columns - 1) * tiles->columns : tiles->columns;
             if ((!last_row && tiles->of_rows == 1) || (!last_column && tiles->of_columns == 1))
                 continue;
-            tiles->entries[last_row][last_column] = entry_find(matmuls, &key, error);
-            if (!tiles->entries[last_row][last_column])
+            found->entries[last_row][last_column] = entry_find(matmuls, &key, error);
+            if (!found->entries[last_row][last_column])
                 return error->status;
         }
-    return WEFT_OK;
+    return areas_reserve(&matmuls->packed, tiles->packed_stride * whole->inner * sizeof(float), matmuls->threads,
+                         "copies of operands", error);
 }
 
 static struct matmul_places places_of_tile(const struct cpu_matmuls *matmuls, const struct matmul_key *whole,
@@ -540,17 +526,24 @@ static dnnl_status_t run_undisturbed(const struct cpu_matmuls *matmuls, const st
 }
 
 static dnnl_status_t run_tiles(const struct cpu_matmuls *matmuls, const struct matmul_key *whole,
-                               const struct tiles *tiles, const struct matmul_places *places)
+                               const struct matmul_tiles *tiles, const struct tile_entries *found,
+                               const struct matmul_places *places)
 {
     const int count = (int)(tiles->of_rows * tiles->of_columns);
     int failed = dnnl_success;
 #pragma omp parallel for schedule(dynamic) num_threads(matmuls->threads) if (matmuls->threads > 1)
     for (int i = 0; i < count; i++) {
         const uint64_t row = (uint64_t)i / tiles->of_columns, column = (uint64_t)i % tiles->of_columns;
-        const struct matmul_entry *entry = tiles->entries[row + 1 == tiles->of_rows][column + 1 == tiles->of_columns];
-        const struct matmul_places tile =
-            places_of_tile(matmuls, whole, places, row * tiles->rows, column * tiles->columns);
-        const dnnl_status_t status = run_undisturbed(matmuls, entry, &tile, omp_get_thread_num());
+        const int thread = omp_get_thread_num();
+        const struct matmul_entry *entry = found->entries[row + 1 == tiles->of_rows][column + 1 == tiles->of_columns];
+        struct matmul_places tile = places_of_tile(matmuls, whole, places, row * tiles->rows, column * tiles->columns);
+        if (tiles->packed_stride) {
+            char *packed = area_of(&matmuls->packed, thread);
+            matmul_pack(tiles, whole->inner, entry->key.columns, (const float *)(const void *)tile.b, whole->stride_b,
+                        (float *)(void *)packed);
+            tile.b = packed;
+        }
+        const dnnl_status_t status = run_undisturbed(matmuls, entry, &tile, thread);
         if (status != dnnl_success) {
 #pragma omp atomic write
             failed = (int)status;
@@ -584,11 +577,13 @@ weft_status cpu_matmuls_run(struct cpu_matmuls *matmuls, const struct matmul *ar
         return error->status;
     dnnl_status_t ran;
     if (entry->divided) {
-        struct tiles tiles = matmul_cut(&key);
-        const weft_status status = find_tiles(matmuls, &key, &tiles, error);
+        const struct matmul_tiles tiles =
+            matmul_cut(matmuls->cut_for, key.rows, key.columns, key.inner, key.transpose_b ? 0 : key.stride_b);
+        struct tile_entries found = {{{NULL}}};
+        const weft_status status = find_tiles(matmuls, &key, &tiles, &found, error);
         if (status != WEFT_OK)
             return status;
-        ran = run_tiles(matmuls, &key, &tiles, &places);
+        ran = run_tiles(matmuls, &key, &tiles, &found, &places);
     } else {
         ran = matmul_run(matmuls, entry, &places, 0);
     }
