@@ -41,7 +41,7 @@ static void rows_far_apart_are_not_read_in_place(void **state)
         assert_true(copied || columns % 512 != 0 || tiles.packed_stride > 0);
         assert_true(tiles.packed_stride == 0 || tiles.packed_stride >= tiles.columns);
         assert_true(tiles.packed_stride == 0 || tiles.packed_stride % 512 != 0);
-        assert_true(tiles.packed_stride * inner <= (576u << 10) || tiles.columns <= 64);
+        assert_true(tiles.packed_stride * inner <= (112u << 10) || tiles.columns <= 64);
         assert_true(transposed.packed_stride == 0);
         assert_true(matmul_cut(KERNEL_SET_AVX512, rows, columns, inner, columns).packed_stride == 0);
     }

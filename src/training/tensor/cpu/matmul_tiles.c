@@ -16,9 +16,12 @@
  * 64 at 2 KiB). Tiles are therefore large enough to be copied by it, where the product is; otherwise b is copied here.
  */
 #define COPIED_BELOW 0.003
-#define STRIDE_SLOW  512         /* elements */
-#define STRIDE_MORE  16          /* elements, a cache line, by which rows of the copy are longer */
-#define PACKED_MOST  (512 << 10) /* elements of the copy, unless its columns are TILE_GRAIN */
+#define COPIED_MOST                                                                                                    \
+    1024 /* elements of an edge, above which there are more than TILE_MOST: oneDNN takes memory for copies by it */
+#define STRIDE_SLOW 512 /* elements */
+#define STRIDE_MORE 16  /* elements, a cache line, by which rows of the copy are longer */
+#define PACKED_MOST                                                                                                    \
+    (96 << 10) /* elements of the copy, which stays in the L2 cache, unless its columns are TILE_GRAIN */
 
 static uint64_t divide_up(uint64_t length, uint64_t by)
 {
@@ -69,7 +72,7 @@ static struct matmul_tiles cut_large(uint64_t rows, uint64_t columns)
         const bool by_rows = tiles.rows > tiles.columns;
         of_rows += by_rows;
         of_columns += !by_rows;
-        if (of_rows > TILE_MOST || of_columns > TILE_MOST)
+        if ((by_rows ? of_rows : of_columns) > TILE_MOST && (by_rows ? tiles.rows : tiles.columns) <= COPIED_MOST)
             break;
         next = tiles_of(rows, columns, of_rows, of_columns);
     }

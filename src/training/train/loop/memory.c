@@ -64,14 +64,26 @@ static uint64_t checkpoint_of(const struct train_config *config, const struct mo
     return whole / ranks;
 }
 
-/* Rings through which the ranks of a node hand each other ordinary memory (core/collective/internal/staging.h): one of
- * the world, and one of the tensor axis, whose ranks share a node where they can. */
-static uint64_t staging_of(const struct parallel_choice *choice, uint32_t others, struct memory_kept *kept)
+static uint64_t larger_scratch(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/*
+ * Rings through which the ranks of a node hand each other ordinary memory (core/collective/internal/staging.h): one of
+ * the world, and one of the tensor axis, whose ranks share a node where they can. That one has room for three sums of a
+ * micro-batch's rows, what goes in and what comes out; where rows are divided among the ranks, only what goes in.
+ */
+static uint64_t staging_of(const struct train_config *config, const struct parallel_choice *choice, uint32_t others,
+                           struct memory_kept *kept)
 {
     const uint32_t tensor = choice->mesh.extent[MESH_TENSOR] - 1, near = tensor < others ? tensor : others;
+    const uint64_t rows = (uint64_t)(config->micro_batch * config->sequence) * config->shape.width *
+                          weft_type_size(config->activations),
+                   sums = 3 * (config->sequence_parallel ? rows : 2 * rows);
     if (!kept->staging)
         kept->staging = copy_forgotten_after();
-    return (others ? kept->staging / others : 0) + (near ? kept->staging / near : 0);
+    return (others ? kept->staging / others : 0) + (near ? larger_scratch(kept->staging / near, sums) : 0);
 }
 
 static uint32_t ranks_on_node(const struct memory_ranks *ranks, uint32_t node)
@@ -80,11 +92,6 @@ static uint32_t ranks_on_node(const struct memory_ranks *ranks, uint32_t node)
     for (uint32_t r = 0; r < ranks->count; r++)
         count += ranks->nodes[r] == node;
     return count;
-}
-
-static uint64_t larger_scratch(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
 }
 
 /* Scratch for the largest product of a pass of whole layers, where its operands are cast. */
@@ -116,7 +123,7 @@ static struct memory_estimate surroundings_of(const struct train_config *config,
     return (struct memory_estimate){
         .checkpoint = checkpoint_of(config, description, rank, ranks->count),
         .first_rank = rank == 0 ? first_rank_of(config, description, choice) : 0,
-        .rest = MEMORY_OF_PROCESS + staging_of(choice, together - 1, kept) +
+        .rest = MEMORY_OF_PROCESS + staging_of(config, choice, together - 1, kept) +
                 (together < ranks->count ? MEMORY_OF_NETWORK : 0) + casts_of(config, description, ranks),
     };
 }
