@@ -58,6 +58,27 @@ static weft_status model_copy_layers(struct model *model, struct error *error)
     return copy ? WEFT_OK : error_memory(error, bytes, "a model's list of layers");
 }
 
+/* On a tensor axis layers sum their activations over the ranks. */
+static weft_status model_allocate(struct model *model, size_t bytes, struct error *error)
+{
+    const struct tensor_group *tensor = model->options.tensor;
+    if (tensor && tensor->allocate)
+        model->memory = tensor->allocate(tensor->context, bytes);
+    model->memory_is_shared = model->memory != NULL;
+    if (!model->memory)
+        model->memory = model->device->allocate(model->device, bytes, "a model's activations", error);
+    return model->memory ? WEFT_OK : WEFT_ERROR_MEMORY;
+}
+
+static void model_release(struct model *model)
+{
+    const struct tensor_group *tensor = model->options.tensor;
+    if (model->memory_is_shared)
+        tensor->release(tensor->context, model->memory);
+    else
+        model->device->release(model->device, model->memory);
+}
+
 weft_status model_open(const struct model_description *description, struct device *device,
                        const struct model_options *options, struct model **result, struct error *error)
 {
@@ -78,9 +99,7 @@ weft_status model_open(const struct model_description *description, struct devic
         status = error_memory(error, numbers * sizeof(double), "a model's losses");
     if (status == WEFT_OK) {
         model_plan_memory(model, device->type, device->activations, &arena);
-        model->memory = device->allocate(device, arena.used, "a model's activations", error);
-        if (!model->memory)
-            status = WEFT_ERROR_MEMORY;
+        status = model_allocate(model, arena.used, error);
     }
     if (status != WEFT_OK) {
         model_close(model);
@@ -96,7 +115,7 @@ void model_close(struct model *model)
 {
     if (!model)
         return;
-    model->device->release(model->device, model->memory);
+    model_release(model);
     model_lists_close(model);
     free((void *)model->options.layers);
     free(model->host);

@@ -17,6 +17,11 @@ struct tensor_group {
     bool divides_rows;
     void *context;
 
+    /** `bytes` of zeroed memory that kernels can use, and that the ranks can read from each other, so that the collectives
+     * copy less. NULL: there is none left, then the device's memory does. Both functions may be NULL: the same. */
+    void *(*allocate)(void *context, size_t bytes);
+    void (*release)(void *context, void *memory);
+
     /** array = its sum over the ranks, the same bits on each, added in an order that depends on `ranks` alone. */
     void (*sum)(void *context, weft_type type, size_t count, void *array);
 

@@ -27,7 +27,8 @@ struct model {
     const struct model_description *description;
     struct device *device;
     struct model_options options; /**< `layers` is the model's copy */
-    void *memory;                 /**< all of it, on the device */
+    void *memory;                 /**< all of it */
+    bool memory_is_shared;        /**< from the tensor group, not from the device */
     struct model_slot *slots;
     struct slot_layer *slot_layers; /**< of all slots */
     int32_t *distinct;              /**< of all slots; NULL: gradients are not sparse */

@@ -64,6 +64,18 @@ static void tensor_gather(void *context, size_t bytes, void *array)
     tensor_note(executor, begin, weft_allgather(own, array, bytes, WEFT_U8, executor->layers));
 }
 
+static void *tensor_allocate(void *context, size_t bytes)
+{
+    struct executor *executor = context;
+    return weft_alloc(executor->config.context, bytes);
+}
+
+static void tensor_release(void *context, void *memory)
+{
+    struct executor *executor = context;
+    weft_free(executor->config.context, memory);
+}
+
 weft_status executor_open_tensor(struct executor *executor, struct error *error)
 {
     const struct executor_config *config = &executor->config;
@@ -71,6 +83,8 @@ weft_status executor_open_tensor(struct executor *executor, struct error *error)
                                                    .rank = executor->tensor_rank,
                                                    .divides_rows = config->sequence_parallel && executor->tensor > 1,
                                                    .context = executor,
+                                                   .allocate = tensor_allocate,
+                                                   .release = tensor_release,
                                                    .sum = tensor_sum,
                                                    .sum_part = tensor_sum_part,
                                                    .gather = tensor_gather};
@@ -117,11 +131,13 @@ bool executor_knows_moves(struct executor *executor, enum step_operation_kind ki
 
 static bool has_room_for_moves(struct executor *executor, size_t bytes)
 {
-    struct device *device = executor->config.device;
+    weft_context *context = executor->config.context;
     if (bytes <= executor->moved_bytes)
         return true;
-    device->release(device, executor->moved);
-    executor->moved = device->allocate(device, bytes, "the collectives of a pass", &executor->tensor_failure);
+    weft_free(context, executor->moved);
+    executor->moved = weft_alloc(context, bytes);
+    if (!executor->moved)
+        library_error(context, WEFT_ERROR_MEMORY, &executor->tensor_failure);
     executor->moved_bytes = executor->moved ? bytes : 0;
     return executor->moved;
 }
@@ -146,9 +162,8 @@ void executor_repeat_moves(struct executor *executor, enum step_operation_kind k
 
 void executor_free_moves(struct executor *executor)
 {
-    struct device *device = executor->config.device;
     for (size_t i = 0; executor->pass_moves && i < all_passes(executor); i++)
         free(executor->pass_moves[i].moves);
     free(executor->pass_moves);
-    device->release(device, executor->moved);
+    weft_free(executor->config.context, executor->moved);
 }

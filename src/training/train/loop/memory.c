@@ -69,21 +69,12 @@ static uint64_t larger_scratch(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/*
- * Rings through which the ranks of a node hand each other ordinary memory (core/collective/internal/staging.h): one of
- * the world, and one of the tensor axis, whose ranks share a node where they can. That one has room for three sums of a
- * micro-batch's rows, what goes in and what comes out; where rows are divided among the ranks, only what goes in.
- */
-static uint64_t staging_of(const struct train_config *config, const struct parallel_choice *choice, uint32_t others,
-                           struct memory_kept *kept)
+/* A ring through which the ranks of a node hand each other ordinary memory (core/collective/internal/staging.h). */
+static uint64_t staging_of(uint32_t others, struct memory_kept *kept)
 {
-    const uint32_t tensor = choice->mesh.extent[MESH_TENSOR] - 1, near = tensor < others ? tensor : others;
-    const uint64_t rows = (uint64_t)(config->micro_batch * config->sequence) * config->shape.width *
-                          weft_type_size(config->activations),
-                   sums = 3 * (config->sequence_parallel ? rows : 2 * rows);
     if (!kept->staging)
         kept->staging = copy_forgotten_after();
-    return (others ? kept->staging / others : 0) + (near ? larger_scratch(kept->staging / near, sums) : 0);
+    return others ? kept->staging / others : 0;
 }
 
 static uint32_t ranks_on_node(const struct memory_ranks *ranks, uint32_t node)
@@ -111,7 +102,7 @@ static uint64_t casts_of(const struct train_config *config, const struct model_d
         most = larger_scratch(most, cpu_cast_bytes(tokens, in, out));
         most = larger_scratch(most, cpu_cast_bytes(in, out, tokens));
     }
-    return most;
+    return most + MEMORY_OF_CASTS;
 }
 
 /* What does not depend on the place in the mesh; `together` ranks of all are on the rank's node. */
@@ -123,8 +114,8 @@ static struct memory_estimate surroundings_of(const struct train_config *config,
     return (struct memory_estimate){
         .checkpoint = checkpoint_of(config, description, rank, ranks->count),
         .first_rank = rank == 0 ? first_rank_of(config, description, choice) : 0,
-        .rest = MEMORY_OF_PROCESS + staging_of(config, choice, together - 1, kept) +
-                (together < ranks->count ? MEMORY_OF_NETWORK : 0) + casts_of(config, description, ranks),
+        .rest = MEMORY_OF_PROCESS + staging_of(together - 1, kept) + (together < ranks->count ? MEMORY_OF_NETWORK : 0) +
+                casts_of(config, description, ranks),
     };
 }
 
