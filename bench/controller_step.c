@@ -82,9 +82,9 @@ static void fill(struct database *registry, uint32_t projects, uint32_t queued)
 }
 
 static void behave(void *context, const struct attempt *attempt, uint32_t node,
-                   struct engine_simulated_behaviour *behaviour)
+                   struct engine_simulated_behavior *behavior)
 {
-    behaviour->duration = 60000 + draw(3600000);
+    behavior->duration = 60000 + draw(3600000);
 }
 
 static int ascending(const void *a, const void *b)

@@ -47,11 +47,11 @@ static void subscribe(struct route_call *call)
 
 static void prepare(void)
 {
-    static const char *const colours[] = {"red", NULL};
+    static const char *const colors[] = {"red", NULL};
     static const struct route_parameter parameters[] = {
         {.name = "text", .meaning = "A text."},
         {.name = "n", .type = ROUTE_INTEGER, .least = 0, .most = 9, .meaning = "A number."},
-        {.name = "c", .type = ROUTE_CHOICE, .choices = colours, .fallback = "red", .meaning = "A choice."},
+        {.name = "c", .type = ROUTE_CHOICE, .choices = colors, .fallback = "red", .meaning = "A choice."},
         {.name = "b", .type = ROUTE_BOOL, .meaning = "A truth."},
         {0}};
     static const struct route_parameter named[] = {{.name = "text", .type = ROUTE_NAME, .meaning = "A name."}, {0}};

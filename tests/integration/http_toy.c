@@ -45,7 +45,7 @@ static void echo(struct route_call *call)
     json_put_text(&writer, "text", route_value(call, "text")->text);
     json_put_integer(&writer, "count", route_value(call, "count")->integer);
     json_put_bool(&writer, "loud", route_value(call, "loud")->truth);
-    json_put_text(&writer, "colour", route_value(call, "colour")->text);
+    json_put_text(&writer, "color", route_value(call, "color")->text);
     json_put_text(&writer, "user", call->who.user);
     json_close(&writer);
     route_reply(call, &writer);
@@ -241,12 +241,12 @@ static bool project_of_run(const struct route_call *call, char project[PLATFORM_
     return (run[0] == 'a' || run[0] == 'b') && run[1] == '-';
 }
 
-static const char *const colours[] = {"red", "green", NULL};
+static const char *const colors[] = {"red", "green", NULL};
 static const struct route_parameter echo_parameters[] = {
     {.name = "text", .required = true, .meaning = "What to say."},
     {.name = "count", .type = ROUTE_INTEGER, .least = 1, .most = 100, .fallback = "3", .meaning = "How often."},
     {.name = "loud", .type = ROUTE_BOOL, .fallback = "false", .meaning = "Whether to shout."},
-    {.name = "colour", .type = ROUTE_CHOICE, .choices = colours, .meaning = "A color."},
+    {.name = "color", .type = ROUTE_CHOICE, .choices = colors, .meaning = "A color."},
     {0}};
 static const struct route_parameter thing_parameters[] = {{.name = "thing", .type = ROUTE_NAME, .meaning = "Its name."},
                                                           {0}};
@@ -318,7 +318,7 @@ static const struct schema schemas[] = {
      "{\"type\":\"object\",\"required\":[\"name\"],\"additionalProperties\":false,\"properties\":{"
      "\"name\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":20},\"size\":{\"$ref\":\"#/components/schemas/"
      "Size\"},"
-     "\"colour\":{\"type\":\"string\",\"enum\":[\"red\",\"green\"]},\"parts\":{\"type\":\"array\",\"maxItems\":3,"
+     "\"color\":{\"type\":\"string\",\"enum\":[\"red\",\"green\"]},\"parts\":{\"type\":\"array\",\"maxItems\":3,"
      "\"items\":{\"$ref\":\"#/components/schemas/Thing\"}},\"note\":{\"type\":\"string\",\"nullable\":true}}}"},
 };
 

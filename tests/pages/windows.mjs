@@ -82,10 +82,10 @@ export function lookAround() {
         .map((element) => element.outerHTML);
     const pen = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
     /* The luminance of colors laid one over the other. */
-    const light = (colours) => {
+    const light = (colors) => {
         pen.clearRect(0, 0, 1, 1);
-        for (const colour of colours) {
-            pen.fillStyle = colour;
+        for (const color of colors) {
+            pen.fillStyle = color;
             pen.fillRect(0, 0, 1, 1);
         }
         const [red, green, blue] = [...pen.getImageData(0, 0, 1, 1).data]

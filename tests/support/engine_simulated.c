@@ -23,7 +23,7 @@ struct simulated_node {
     uint32_t *slots;
     uint32_t slot_count;
     enum progress progress;
-    struct engine_simulated_behaviour behaviour;
+    struct engine_simulated_behavior behavior;
     uint64_t next;     /* when it starts, then when it ends */
     uint64_t beat_at;  /* UINT64_MAX: never */
     uint64_t limit_at; /* UINT64_MAX: never */
@@ -106,7 +106,7 @@ static void begin_node(struct engine_simulated *simulated, const struct simulate
 {
     add_record(simulated, node, JOURNAL_STARTED, "")->started.process = 1;
     node->progress = RUNNING;
-    node->next = simulated->now + node->behaviour.duration;
+    node->next = simulated->now + node->behavior.duration;
     node->beat_at = simulated->config.heartbeat ? simulated->now + simulated->config.heartbeat : UINT64_MAX;
     node->limit_at = attempt->time_limit ? simulated->now + attempt->time_limit : UINT64_MAX;
 }
@@ -121,11 +121,11 @@ static void end_node(struct engine_simulated *simulated, struct simulated_node *
     else if (node->progress == STARTING)
         record->exited.code = EX_TEMPFAIL; /* it never ran */
     else if (node->cause != JOURNAL_BY_ITSELF)
-        record->exited.code = node->behaviour.stop_code;
-    else if (node->behaviour.signal)
-        record->exited.signal = node->behaviour.signal;
+        record->exited.code = node->behavior.stop_code;
+    else if (node->behavior.signal)
+        record->exited.signal = node->behavior.signal;
     else
-        record->exited.code = node->behaviour.code;
+        record->exited.code = node->behavior.code;
     leave_slots(simulated, node);
 }
 
@@ -136,7 +136,7 @@ static void want_end(struct engine_simulated *simulated, struct simulated_node *
     if (node->progress == ENDED)
         return;
     bool running = node->progress == RUNNING;
-    uint64_t takes = running ? node->behaviour.stop_takes : 0;
+    uint64_t takes = running ? node->behavior.stop_takes : 0;
     uint64_t at = simulated->now + (takes < grace ? takes : grace);
     if (node->cause != JOURNAL_BY_ITSELF && at >= node->next && cause != JOURNAL_FENCED)
         return; /* it is on its way already */
@@ -300,9 +300,9 @@ static weft_status place_nodes(struct engine_simulated *simulated, const struct 
         node->host = host;
         for (uint32_t j = 0; j < place->count; j++)
             simulated->hosts[host].taken[place->slots[j]] = true;
-        node->behaviour = (struct engine_simulated_behaviour){.duration = order->duration, .stop_code = EX_TEMPFAIL};
+        node->behavior = (struct engine_simulated_behavior){.duration = order->duration, .stop_code = EX_TEMPFAIL};
         if (simulated->config.behave)
-            simulated->config.behave(simulated->config.context, &order->attempt, i, &node->behaviour);
+            simulated->config.behave(simulated->config.context, &order->attempt, i, &node->behavior);
         node->next = simulated->now + simulated->config.start_takes;
         node->beat_at = node->limit_at = UINT64_MAX;
     }

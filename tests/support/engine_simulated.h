@@ -15,7 +15,7 @@
 #include "platform/engine/engine.h"
 
 /** What a node's program does. */
-struct engine_simulated_behaviour {
+struct engine_simulated_behavior {
     uint64_t duration;     /**< until it ends by itself */
     uint32_t code, signal; /**< how */
     uint64_t stop_takes;   /**< from a wish to end to its end; longer than the grace period: it is killed */
@@ -35,10 +35,10 @@ struct engine_simulated_config {
     uint64_t begin;       /**< the first moment */
     uint64_t start_takes; /**< from start() to JOURNAL_STARTED */
     uint64_t heartbeat;   /**< between two of a node; 0: none */
-    /** Fill in `behaviour`, which is set to the order's duration, exit code 0, and 75 at once when stopped. May be
+    /** Fill in `behavior`, which is set to the order's duration, exit code 0, and 75 at once when stopped. May be
      * NULL. */
     void (*behave)(void *context, const struct attempt *attempt, uint32_t node,
-                   struct engine_simulated_behaviour *behaviour);
+                   struct engine_simulated_behavior *behavior);
     void *context;
 };
 

@@ -126,7 +126,7 @@ static void names_cannot_break_out_of_the_picture(void **state)
     const double x[] = {1, 2, 3, 4}, y[] = {1, NAN, INFINITY, 2};
     const struct chart_curve curves[] = {
         {.x = x, .y = y, .count = 4, .style = CHART_STRONG, .label = "<script>alert(1)</script>"},
-        {.x = x, .y = y, .count = 4, .style = CHART_DOTTED, .colour = 900, .label = "a & b \x01\xff"},
+        {.x = x, .y = y, .count = 4, .style = CHART_DOTTED, .color = 900, .label = "a & b \x01\xff"},
         {.x = x, .y = y, .count = 0, .style = CHART_FAINT},
     };
     const struct chart_panel panels[] = {

@@ -119,7 +119,7 @@ static void a_history_is_drawn_in_few_parts(void **state)
     struct cluster_history history;
     assert_int_equal(cluster_history_draw(store, 0, NOW, 10, &history, NULL), WEFT_OK);
     assert_int_equal(history.count, 0); /* nothing was counted yet */
-    assert_true(isnan(history.utilisation) && isnan(history.idle_while_queued));
+    assert_true(isnan(history.utilization) && isnan(history.idle_while_queued));
     cluster_history_free(&history);
     /* Half full; a quarter of the time something waits, though half is free. */
     for (int64_t i = 0; i < 1000; i++) {
@@ -134,7 +134,7 @@ static void a_history_is_drawn_in_few_parts(void **state)
         assert_true(i == 0 || history.parts[i].time > history.parts[i - 1].time);
     }
     assert_true(history.parts[0].waiting == 16 && history.parts[history.count - 1].waiting == 0);
-    assert_true(fabs(history.utilisation - 0.5) < 1e-12);
+    assert_true(fabs(history.utilization - 0.5) < 1e-12);
     assert_true(fabs(history.idle_while_queued - 0.125) < 1e-12);
     cluster_history_free(&history);
     assert_int_equal(cluster_history_draw(store, NOW + 5000 * 10, NOW + 5000 * 19, 100, &history, NULL), WEFT_OK);

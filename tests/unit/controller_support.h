@@ -38,16 +38,16 @@ struct world {
 };
 
 static inline void behave(void *context, const struct attempt *attempt, uint32_t node,
-                          struct engine_simulated_behaviour *behaviour)
+                          struct engine_simulated_behavior *behavior)
 {
     struct world *world = context;
     int64_t run = strtoll(attempt->run, NULL, 10);
     /* A checkpoint keeps what earlier attempts have done. */
     int64_t left = world->durations[run] - run_of(world->registry, run).served;
-    behaviour->duration = left > 1 ? (uint64_t)left : 1;
-    behaviour->code = world->code[run];
-    behaviour->stop_takes = 2000;
-    behaviour->stop_code = world->stop_code;
+    behavior->duration = left > 1 ? (uint64_t)left : 1;
+    behavior->code = world->code[run];
+    behavior->stop_takes = 2000;
+    behavior->stop_code = world->stop_code;
     world->attempts[run] += node == 0;
 }
 

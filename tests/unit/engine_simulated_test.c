@@ -36,12 +36,12 @@ static const char *story(struct engine *engine, const char *run, uint64_t epoch,
 
 /* Runs whose name begins with "slow" take five seconds to stop, "bad" ones fail. */
 static void behave(void *context, const struct attempt *attempt, uint32_t node,
-                   struct engine_simulated_behaviour *behaviour)
+                   struct engine_simulated_behavior *behavior)
 {
     if (strncmp(attempt->run, "slow", 4) == 0)
-        behaviour->stop_takes = 5000;
+        behavior->stop_takes = 5000;
     if (strncmp(attempt->run, "bad", 3) == 0)
-        behaviour->code = 3;
+        behavior->code = 3;
 }
 
 static struct engine *open_engine(void)

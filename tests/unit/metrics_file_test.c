@@ -44,7 +44,7 @@ static void a_run_is_read(void **state)
     assert_int_equal(loss->count, 2);
     assert_true(loss->steps[0] == 1 && loss->values[0] == 5.5 && loss->steps[1] == 2 && isnan(loss->values[1]));
     assert_true(metrics.figures[METRICS_RATE].values[1] == 0.1);
-    assert_true(isnan(metrics.figures[METRICS_UTILISATION].values[0]));
+    assert_true(isnan(metrics.figures[METRICS_UTILIZATION].values[0]));
     assert_int_equal(metrics.held_out.count, 1);
     assert_true(metrics.held_out.values[0] == 4.5);
     metrics_free(&metrics);

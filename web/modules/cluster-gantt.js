@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which run was where, and when: a bar for each part of an attempt on a host, on a canvas as tall as what is seen of it.
 import { hideTip, showTip } from "./components.js";
-import { make, onColours, token } from "./dom.js";
+import { make, onColors, token } from "./dom.js";
 import { clock, duration, timeLabel } from "./format.js";
 import { light, slotRanges } from "./cluster-slots.js";
-import { runColour } from "./states.js";
+import { runColor } from "./states.js";
 
 const axisHeight = 26;
 const seenMost = 460;
@@ -22,7 +22,7 @@ export class Gantt {
         this.bars = [];
         this.hosts = [];
         new ResizeObserver(() => this.draw()).observe(this.element);
-        onColours(() => this.draw());
+        onColors(() => this.draw());
     }
 
     /** `hosts`: [{host, slots}] in their order; `bars` as the server gives them; from and to: milliseconds. */
@@ -101,7 +101,7 @@ export class Gantt {
                 const y = host.top - this.element.scrollTop + first * lane;
                 const tall = (last - first + 1) * lane;
                 if (y > height || y + tall < axisHeight) continue;
-                pen.fillStyle = known ? runColour(bar.run, lightness, chroma) : token("--line-strong");
+                pen.fillStyle = known ? runColor(bar.run, lightness, chroma) : token("--line-strong");
                 pen.fillRect(x, y, Math.max(1, end - x - 0.5), tall - 0.7);
                 if (known && tall >= 12 && end - x > 44) {
                     pen.fillStyle = "rgb(0 0 0 / 72%)";

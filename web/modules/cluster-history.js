@@ -2,7 +2,7 @@
 // How full the cluster was, what waited meanwhile, and how much of what was free hung together.
 /* global uPlot */
 import { plotOptions } from "./curve.js";
-import { fill, make, onColours, token } from "./dom.js";
+import { fill, make, onColors, token } from "./dom.js";
 import { clock, share, whole } from "./format.js";
 
 /*
@@ -37,7 +37,7 @@ class History {
         new ResizeObserver(() => {
             for (const { plot, box } of this.plots) plot?.setSize({ width: box.clientWidth, height: box.clientHeight });
         }).observe(this.element);
-        onColours(() => this.answer && this.show(this.answer));
+        onColors(() => this.answer && this.show(this.answer));
     }
 
     show(answer) {
@@ -105,7 +105,7 @@ export function histories() {
                 ],
                 [104, [["waiting", "waited for", "--waiting", true]]],
             ],
-            (answer) => (Number.isFinite(answer.utilisation) ? `${share(answer.utilisation)} used` : ""),
+            (answer) => (Number.isFinite(answer.utilization) ? `${share(answer.utilization)} used` : ""),
         ),
         new History(
             "Free slots",

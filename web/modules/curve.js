@@ -252,7 +252,7 @@ export class Curve {
                 series: ranks.map((rank, index) => ({
                     label: `${this.ofMachine ? "node" : "rank"} ${rank}`,
                     rank,
-                    stroke: this.rankColour(index, ranks.length),
+                    stroke: this.rankColor(index, ranks.length),
                     width: 1.2,
                     show: !this.hidden.has(rank),
                     points: { show: false },
@@ -280,7 +280,7 @@ export class Curve {
         return { data, series, bands: [{ series: [1, 2], fill: `color-mix(in srgb, ${main} 15%, transparent)` }] };
     }
 
-    rankColour(index, count) {
+    rankColor(index, count) {
         return `oklch(${token("--run-lightness")} 0.13 ${(230 + (index * 360) / count) % 360})`;
     }
 

@@ -99,7 +99,7 @@ export function token(name) {
 }
 
 /** Call `work` whenever colors change from light to dark or back. */
-export function onColours(work) {
+export function onColors(work) {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", work);
 }
 

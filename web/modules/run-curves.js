@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { choice, drawing, emptyPlace, searchField, selection, wrongPlace } from "./components.js";
 import { Curve } from "./curve.js";
-import { atMostEvery, fill, make, onColours, whenQuiet } from "./dom.js";
+import { atMostEvery, fill, make, onColors, whenQuiet } from "./dom.js";
 import { clock, energy, several, whole } from "./format.js";
 import * as live from "./live.js";
 import { ManyCurves, rank } from "./many-curves.js";
@@ -190,7 +190,7 @@ export function curvesPanel(run, now) {
     });
     live.on("metrics", (event) => event.run === run && panel.isConnected && refresh());
     live.on("again", () => panel.isConnected && refresh());
-    onColours(() => redraw());
+    onColors(() => redraw());
     list();
     return panel;
 }

@@ -83,6 +83,6 @@ export function hue(run) {
 }
 
 /** The color of a run on a canvas. */
-export function runColour(run, lightness, chroma) {
+export function runColor(run, lightness, chroma) {
     return `oklch(${lightness} ${chroma} ${hue(run).toFixed(1)})`;
 }

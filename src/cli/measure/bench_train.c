@@ -55,7 +55,7 @@ struct figures {
     const struct step_shape *shape;
     int64_t micro_batch;
     double tokens_per_second;
-    double utilisation;                                 /* of all ranks' peak */
+    double utilization;                                 /* of all ranks' peak */
     double peak_flops;                                  /* of all ranks together */
     uint64_t peak_memory_bytes, predicted_memory_bytes; /* of the rank that has most */
     const char *kernels;
@@ -74,7 +74,7 @@ static weft_status bench_train_print_json(FILE *output, const struct figures *fi
         "tokens_per_second", figures->tokens_per_second, "exposed_communication_ms", figures->steps.wait_seconds * 1e3,
         "predicted_exposed_communication_ms", figures->steps.predicted_wait_seconds * 1e3, "optimizer_ms",
         figures->steps.optimizer_seconds * 1e3, "bubble_share", figures->steps.bubble, "predicted_bubble_share",
-        figures->steps.predicted_bubble, "model_flops_utilisation", figures->utilisation, "peak_flops",
+        figures->steps.predicted_bubble, "model_flops_utilization", figures->utilization, "peak_flops",
         figures->peak_flops, "peak_memory_bytes",
         json_known(chosen.pace.scale == 0, (int64_t)figures->peak_memory_bytes), "predicted_memory_bytes",
         figures->predicted_memory_bytes, "kernels", figures->kernels);
@@ -108,7 +108,7 @@ static weft_status print_figures(FILE *output, const struct figures *figures, st
         fprintf(output,
                 ", %.1f%% of the peak of %.0f GFLOP/s; at most %.0f MiB of memory a rank (%.0f "
                 "predicted)",
-                figures->utilisation * 100, figures->peak_flops * 1e-9, (double)figures->peak_memory_bytes / 1048576.0,
+                figures->utilization * 100, figures->peak_flops * 1e-9, (double)figures->peak_memory_bytes / 1048576.0,
                 (double)figures->predicted_memory_bytes / 1048576.0);
     if (figures->ranks > 1)
         fprintf(output,
@@ -161,7 +161,7 @@ static weft_status bench_train_report(struct trainer *trainer, const struct trai
     if (status == WEFT_OK)
         status = gather_figures(context, &figures, error);
     figures.tokens_per_second = (double)(config->batch * config->sequence) / figures.steps.seconds;
-    figures.utilisation = trainer_step_flops(trainer) / figures.steps.seconds / figures.peak_flops;
+    figures.utilization = trainer_step_flops(trainer) / figures.steps.seconds / figures.peak_flops;
     if (status == WEFT_OK && weft_comm_rank(weft_world(context)) == 0)
         status = print_figures(output, &figures, error);
     return status;

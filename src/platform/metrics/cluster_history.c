@@ -157,7 +157,7 @@ static weft_status make_parts(struct cluster_history *history, const struct metr
 weft_status cluster_history_draw(struct metric_store *store, int64_t from, int64_t to, size_t most,
                                  struct cluster_history *history, struct error *error)
 {
-    struct cluster_history drawn = {.utilisation = NAN, .idle_while_queued = NAN};
+    struct cluster_history drawn = {.utilization = NAN, .idle_while_queued = NAN};
     weft_status status = WEFT_OK;
     for (enum series i = SLOTS; i < SERIES && status == WEFT_OK; i++) {
         struct metric_curve curve = {0};
@@ -174,7 +174,7 @@ weft_status cluster_history_draw(struct metric_store *store, int64_t from, int64
         if (i == SLOTS)
             status = make_parts(&drawn, &curve, error);
         if (i == USED_SHARE)
-            drawn.utilisation = mean_of(&curve);
+            drawn.utilization = mean_of(&curve);
         else if (i == IDLE_SHARE)
             drawn.idle_while_queued = mean_of(&curve);
         else if (status == WEFT_OK)

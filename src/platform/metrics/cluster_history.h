@@ -39,7 +39,7 @@ struct cluster_part {
 struct cluster_history {
     struct cluster_part *parts;
     size_t count;
-    double utilisation;       /**< mean share of slots that are taken; NaN: nothing is known of that time */
+    double utilization;       /**< mean share of slots that are taken; NaN: nothing is known of that time */
     double idle_while_queued; /**< mean share of slots that were free on hosts that were up while anything waited */
 };
 

@@ -329,7 +329,7 @@ static weft_status simulation_sum_up(struct simulation_state *simulation, struct
     summary->large_mean_wait_h = summary->large_jobs ? large / (double)summary->large_jobs : 0;
     double whole = (double)simulation_slots_of(&simulation->cluster) * (simulation->last - simulation->first);
     summary->idle_while_queued = whole > 0 ? simulation->idle / whole : 0;
-    summary->utilisation = whole > 0 ? simulation->useful / whole : 0;
+    summary->utilization = whole > 0 ? simulation->useful / whole : 0;
     summary->pass_mean_ms /= summary->passes ? (double)summary->passes : 1;
     summary->end_h = simulation->now / HOUR;
     free(waits);

@@ -70,7 +70,7 @@ struct simulation_summary {
     double bounded_slowdown; /**< the mean of all jobs */
     double large_mean_wait_h, large_max_wait_h;
     double idle_while_queued; /**< slots that no job uses while one waits; of whole hosts those beyond its number too */
-    double utilisation;       /**< slots that compute; restarts do not */
+    double utilization;       /**< slots that compute; restarts do not */
     size_t preemptions;       /**< preempted or moved: each a `preempt` among the events */
     size_t moves;             /**< those of them that start again at the same time, elsewhere */
     double preempted_gpu_h;   /**< slot-hours that the restarts after them cost */

@@ -43,8 +43,8 @@ static weft_status sim_print_json(const struct simulation_summary *summary, FILE
                       summary->left_out, "mean_wait_h", summary->mean_wait_h, "p99_wait_h", summary->p99_wait_h,
                       "max_wait_h", summary->max_wait_h, "bounded_slowdown", summary->bounded_slowdown, "large_jobs",
                       summary->large_jobs, "large_mean_wait_h", summary->large_mean_wait_h, "large_max_wait_h",
-                      summary->large_max_wait_h, "idle_while_queued", summary->idle_while_queued, "utilisation",
-                      summary->utilisation, "preemptions", summary->preemptions, "moves", summary->moves,
+                      summary->large_max_wait_h, "idle_while_queued", summary->idle_while_queued, "utilization",
+                      summary->utilization, "preemptions", summary->preemptions, "moves", summary->moves,
                       "preempted_gpu_h", summary->preempted_gpu_h, "passes", summary->passes, "decisions",
                       summary->decisions, "pass_mean_ms", summary->pass_mean_ms, "pass_max_ms", summary->pass_max_ms,
                       "end_h", summary->end_h);
@@ -60,7 +60,7 @@ static void sim_print(const struct simulation_summary *summary, FILE *output)
     fprintf(output, "  of the large ones mean %.2f h, longest %.1f h\n", summary->large_mean_wait_h,
             summary->large_max_wait_h);
     fprintf(output, "bounded slowdown    %.2f\n", summary->bounded_slowdown);
-    fprintf(output, "utilization         %.1f %%\n", 100 * summary->utilisation);
+    fprintf(output, "utilization         %.1f %%\n", 100 * summary->utilization);
     fprintf(output, "idle while queued   %.2f %%\n", 100 * summary->idle_while_queued);
     fprintf(output, "preempted           %zu times, %zu of them to move; the restarts cost %.0f GPU-hours\n",
             summary->preemptions, summary->moves, summary->preempted_gpu_h);
@@ -156,7 +156,7 @@ static const struct command command_cluster = {
         "The summary, except for passes, can be computed again from the trace and the events. Waiting is all time "
         "not running; shares are of all GPUs from the first submission to the last. idle_while_queued: the share "
         "that no job used while one waited, including GPUs of whole hosts that their job does not need. "
-        "`utilisation`: the share that computed, without restarts. large_...: jobs of more than 8 GPUs, whatever "
+        "`utilization`: the share that computed, without restarts. large_...: jobs of more than 8 GPUs, whatever "
         "the size of a host. preemptions: the preempt lines of the events; moves: those after which the job starts "
         "at the same time elsewhere; preempted_gpu_h: the restart cost of each, times the job's GPUs. "
         "bounded_slowdown: the mean of (end - submission) / duration, at least 1, where durations below 10 minutes "

@@ -29,12 +29,12 @@
 #define PAPER "#ffffff"
 
 /* Colors that color-blind readers can distinguish (Okabe and Ito 2008), darkened for lines on white. */
-static const char *const palette[CHART_COLOURS] = {"#0b6bb5", "#d9540b", "#0b8f6a", "#b5488f",
+static const char *const palette[CHART_COLORS] = {"#0b6bb5", "#d9540b", "#0b8f6a", "#b5488f",
                                                    "#b98500", "#3aa0d8", "#7a4fc4", "#50555f"};
 
-static const char *colour_of(const struct chart_curve *curve)
+static const char *color_of(const struct chart_curve *curve)
 {
-    return palette[curve->colour % CHART_COLOURS];
+    return palette[curve->color % CHART_COLORS];
 }
 
 static void chart_put_text(FILE *out, const char *text)
@@ -152,7 +152,7 @@ static void chart_put_line(FILE *out, const struct chart_frame *frame, const str
 {
     static const char *const kinds[] = {[CHART_FAINT] = "faint", [CHART_STRONG] = "strong", [CHART_DOTTED] = "joint"};
     bool drawing = false;
-    fprintf(out, "<path class=\"%s\" stroke=\"%s\" d=\"", kinds[curve->style], colour_of(curve));
+    fprintf(out, "<path class=\"%s\" stroke=\"%s\" d=\"", kinds[curve->style], color_of(curve));
     for (size_t i = 0; i < curve->count; i++) {
         const bool gap = !isfinite(curve->y[i]) || !isfinite(curve->x[i]) || (frame->y.log && curve->y[i] <= 0);
         if (!gap)
@@ -164,7 +164,7 @@ static void chart_put_line(FILE *out, const struct chart_frame *frame, const str
 
 static void put_dots(FILE *out, const struct chart_frame *frame, const struct chart_curve *curve)
 {
-    fprintf(out, "<g fill=\"%s\" stroke=\"" PAPER "\">\n", colour_of(curve));
+    fprintf(out, "<g fill=\"%s\" stroke=\"" PAPER "\">\n", color_of(curve));
     for (size_t i = 0; i < curve->count; i++)
         if (isfinite(curve->y[i]) && isfinite(curve->x[i]) && (!frame->y.log || curve->y[i] > 0))
             fprintf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%s\"/>\n", x_of(frame, curve->x[i]),
@@ -211,10 +211,10 @@ static size_t put_legend(FILE *out, const struct chart *chart, double top)
                 const char *kind = curve->style == CHART_FAINT    ? "faint key"
                                    : curve->style == CHART_STRONG ? "strong"
                                                                   : "joint";
-                fprintf(out, "<path class=\"%s\" stroke=\"%s\" d=\"M%.1f %.1fH%.1f\"/>\n", kind, colour_of(curve),
+                fprintf(out, "<path class=\"%s\" stroke=\"%s\" d=\"M%.1f %.1fH%.1f\"/>\n", kind, color_of(curve),
                         ends[0], same[0], ends[1]);
                 if (curve->style == CHART_DOTTED)
-                    fprintf(out, "<circle fill=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\"/>\n", colour_of(curve), x + 12,
+                    fprintf(out, "<circle fill=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\"/>\n", color_of(curve), x + 12,
                             y - 4);
                 put_label(out, x + 32, y, "legend", curve->label);
             }

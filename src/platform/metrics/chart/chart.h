@@ -22,11 +22,11 @@ struct chart_curve {
     const double *x, *y;
     size_t count;
     enum chart_style style;
-    unsigned colour;   /**< number in the palette, modulo CHART_COLOURS */
+    unsigned color;   /**< number in the palette, modulo CHART_COLORS */
     const char *label; /**< in the legend; NULL: not there */
 };
 
-#define CHART_COLOURS 8
+#define CHART_COLORS 8
 
 struct chart_panel {
     const char *title;

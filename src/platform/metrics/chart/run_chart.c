@@ -65,10 +65,10 @@ static bool any_finite(const struct metrics_values *values)
 }
 
 static void run_chart_append(struct chart_curve *curves, size_t *count, struct chart_curve curve,
-                             enum chart_style style, unsigned colour, const char *label)
+                             enum chart_style style, unsigned color, const char *label)
 {
     curve.style = style;
-    curve.colour = colour;
+    curve.color = color;
     curve.label = label;
     curves[(*count)++] = curve;
 }
@@ -101,7 +101,7 @@ static weft_status run_chart_add_run(struct drawing *drawing, const struct run_c
     const struct metrics *run = &chart->runs[i];
     const struct metrics_values *loss = &run->figures[METRICS_LOSS], *held_out = &run->held_out;
     const bool several = chart->count > 1;
-    const unsigned colour = several ? (unsigned)i : 0;
+    const unsigned color = several ? (unsigned)i : 0;
     const size_t reach = (size_t)(chart->smooth * (double)loss->count / 2);
     char(*labels)[LABEL_BYTES] = &drawing->labels[3 * i];
     struct chart_curve curve = {0};
@@ -110,29 +110,29 @@ static weft_status run_chart_add_run(struct drawing *drawing, const struct run_c
     if (reach > 0) {
         if ((status = make_curve(drawing, loss, 0, &curve, &end, error)) != WEFT_OK)
             return status;
-        run_chart_append(drawing->loss, &drawing->loss_count, curve, CHART_FAINT, colour,
+        run_chart_append(drawing->loss, &drawing->loss_count, curve, CHART_FAINT, color,
                          several ? NULL : "train, each step");
     }
     if ((status = make_curve(drawing, loss, reach, &curve, &end, error)) != WEFT_OK)
         return status;
     write_label(labels[0], several ? chart->names[i] : "train", "", run_chart_last_of(loss, reach));
-    run_chart_append(drawing->loss, &drawing->loss_count, curve, CHART_STRONG, colour, labels[0]);
+    run_chart_append(drawing->loss, &drawing->loss_count, curve, CHART_STRONG, color, labels[0]);
     if (any_finite(held_out)) {
         if ((status = make_curve(drawing, held_out, 0, &curve, &end, error)) != WEFT_OK)
             return status;
         write_label(labels[1], several ? chart->names[i] : "held out", several ? ", held out" : "", end);
-        run_chart_append(drawing->loss, &drawing->loss_count, curve, CHART_DOTTED, several ? colour : 1, labels[1]);
+        run_chart_append(drawing->loss, &drawing->loss_count, curve, CHART_DOTTED, several ? color : 1, labels[1]);
     }
     if (any_finite(&run->figures[METRICS_RATE])) {
         if ((status = make_curve(drawing, &run->figures[METRICS_RATE], 0, &curve, &end, error)) != WEFT_OK)
             return status;
-        run_chart_append(drawing->rate, &drawing->rate_count, curve, CHART_STRONG, colour, NULL);
+        run_chart_append(drawing->rate, &drawing->rate_count, curve, CHART_STRONG, color, NULL);
     }
     if (any_finite(&run->figures[METRICS_TOKENS_PER_SECOND])) {
         if ((status = make_curve(drawing, &run->figures[METRICS_TOKENS_PER_SECOND], reach / 2, &curve, &end, error)) !=
             WEFT_OK)
             return status;
-        run_chart_append(drawing->speed, &drawing->speed_count, curve, CHART_STRONG, colour, NULL);
+        run_chart_append(drawing->speed, &drawing->speed_count, curve, CHART_STRONG, color, NULL);
     }
     return WEFT_OK;
 }

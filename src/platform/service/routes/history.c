@@ -68,7 +68,7 @@ static weft_status tell_history(struct route_call *call, struct json_writer *ans
     routes_history_put_column(answer, "waiting", &history, WAITING);
     routes_history_put_column(answer, "free", &history, FREE);
     routes_history_put_column(answer, "largest_hole", &history, HOLE);
-    JSON_PUT(answer, "idle_while_queued", history.idle_while_queued, "utilisation", history.utilisation);
+    JSON_PUT(answer, "idle_while_queued", history.idle_while_queued, "utilization", history.utilization);
     json_close(answer);
     cluster_history_free(&history);
     return WEFT_OK;
@@ -160,7 +160,7 @@ static const struct schema schemas[] = {
                          "description": "Slots of the largest run that could start at once without moving another: the free slots of one host, or of all empty hosts of one Pod."},
         "idle_while_queued": {"type": "number", "nullable": true,
                               "description": "Mean share of slots that were free while runs waited."},
-        "utilisation": {"type": "number", "nullable": true, "description": "Mean share of slots in use."}}})},
+        "utilization": {"type": "number", "nullable": true, "description": "Mean share of slots in use."}}})},
     {"ClusterTimeline", SCHEMA({"type": "object", "required": ["bars"], "properties": {
         "bars": {"type": "array", "items": {"type": "object", "properties": {
             "host": {"type": "string"}, "slots": {"type": "string", "description": "Their numbers: 0-3,6"},

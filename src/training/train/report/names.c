@@ -15,7 +15,7 @@ const char *const report_name_keys[REPORT_NAMES] = {
     [REPORT_NAME_OPTIMIZER_SECONDS] = "optimizer_seconds",
     [REPORT_NAME_DATA_SECONDS] = "data_seconds",
     [REPORT_NAME_TOKENS_PER_SECOND] = "tokens_per_second",
-    [REPORT_NAME_UTILIZATION] = "model_flops_utilisation",
+    [REPORT_NAME_UTILIZATION] = "model_flops_utilization",
     [REPORT_NAME_LOSS_SCALE] = "loss_scale",
     [REPORT_NAME_SKIPPED] = "skipped",
 };
@@ -32,7 +32,7 @@ const char *const report_name_curves[REPORT_NAMES] = {
     [REPORT_NAME_OPTIMIZER_SECONDS] = "speed/optimizer_seconds",
     [REPORT_NAME_DATA_SECONDS] = "speed/data_seconds",
     [REPORT_NAME_TOKENS_PER_SECOND] = "speed/tokens_per_second",
-    [REPORT_NAME_UTILIZATION] = "speed/model_flops_utilisation",
+    [REPORT_NAME_UTILIZATION] = "speed/model_flops_utilization",
     [REPORT_NAME_LOSS_SCALE] = "train/loss_scale",
     [REPORT_NAME_SKIPPED] = "train/skipped",
 };

@@ -124,7 +124,7 @@ static void put_all(const struct prometheus_file *prometheus, FILE *file)
         {"step_seconds", "gauge", "Wall time of the last step.", step->seconds},
         {"tokens_per_second", "gauge", "Tokens a second in recent steps.", figures->recent.tokens},
         {"wait_ratio", "gauge", "Share of recent steps spent waiting for other ranks.", figures->recent.wait},
-        {"model_flops_utilisation_ratio", "gauge", "Share of the peak that the model's arithmetic is in recent steps.",
+        {"model_flops_utilization_ratio", "gauge", "Share of the peak that the model's arithmetic is in recent steps.",
          figures->recent.share},
         {"remaining_seconds", "gauge", "Time to the end of the run at the recent speed.", figures->left},
         {"steps_total", "counter", "Steps taken since the run began or went on.", (double)figures->taken},
