@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How products are cut: tiles cover c once, depend on the shape and the kernel set alone, and with AVX2 never leave oneDNN
- * to read rows that are a multiple of 2 KiB apart in place. */
+/* How products are cut: tiles cover c once, depend on the shape and the kernel set alone, and with AVX2 oneDNN does not read
+ * rows that are a multiple of 2 KiB apart in place. */
 #include "base/random.h"
 #include "training/tensor/cpu/matmul_tiles.h"
 
@@ -31,19 +31,37 @@ static void tiles_cover_every_product_once(void **state)
     }
 }
 
+static bool is_copied(uint64_t rows, uint64_t columns)
+{
+    return 1.0 / (double)rows + 1.0 / (double)columns < 0.0038;
+}
+
 static void rows_far_apart_are_not_read_in_place(void **state)
 {
     for (uint64_t seed = 0; seed < 20000; seed++) {
-        const uint64_t rows = length_of(seed, 0), columns = length_of(seed, 1), inner = length_of(seed, 2);
+        const uint64_t rows = length_of(seed, 0), columns = length_of(seed, 1), inner = 1 + length_of(seed, 2) % 8192;
         const struct matmul_tiles tiles = matmul_cut(KERNEL_SET_AVX2, rows, columns, inner, columns),
                                   transposed = matmul_cut(KERNEL_SET_AVX2, rows, columns, inner, 0);
-        const bool copied = 1.0 / (double)tiles.rows + 1.0 / (double)tiles.columns < 0.0038;
+        const uint64_t last_rows = rows - (tiles.of_rows - 1) * tiles.rows,
+                       last_columns = columns - (tiles.of_columns - 1) * tiles.columns;
+        const bool copied = is_copied(tiles.rows, tiles.columns) && is_copied(last_rows, last_columns);
         assert_true(copied || columns % 512 != 0 || tiles.packed_stride > 0);
         assert_true(tiles.packed_stride == 0 || tiles.packed_stride >= tiles.columns);
         assert_true(tiles.packed_stride == 0 || tiles.packed_stride % 512 != 0);
         assert_true(tiles.packed_stride * inner <= (112u << 10) || tiles.columns <= 64);
         assert_true(transposed.packed_stride == 0);
         assert_true(matmul_cut(KERNEL_SET_AVX512, rows, columns, inner, columns).packed_stride == 0);
+    }
+}
+
+/* Threads of a rank have work: a product is not left to one of them if two would do. */
+static void large_products_have_several_tiles(void **state)
+{
+    for (uint64_t seed = 0; seed < 20000; seed++) {
+        const uint64_t rows = 384 + length_of(seed, 0), columns = 384 + length_of(seed, 1), inner = length_of(seed, 2);
+        const struct matmul_tiles tiles = matmul_cut(KERNEL_SET_AVX2, rows, columns, 64 + inner, columns);
+        assert_true(tiles.of_rows * tiles.of_columns > 1);
+        assert_true(rows < 3072 || columns < 3072 || tiles.of_rows * tiles.of_columns >= 16);
     }
 }
 
@@ -66,6 +84,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tiles_cover_every_product_once),
         cmocka_unit_test(rows_far_apart_are_not_read_in_place),
+        cmocka_unit_test(large_products_have_several_tiles),
         cmocka_unit_test(a_tile_of_b_is_copied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,8 +3,8 @@
  * Leaves: which nodes share a leaf switch, inferred from measurements between all pairs of nodes. Pure functions.
  *
  * Pairs are measured in rounds in which every node has one partner, all pairs at once. Pairs under different leaves
- * then share uplinks, so an oversubscribed spine is detected, not only one that is slower for a single message. Over
- * all rounds each pair of nodes is measured once; a node sends as many messages as there are nodes.
+ * then share uplinks, so an oversubscribed spine is detected, not only one that is slower for a single message. All
+ * rounds are a pass, in which each pair of nodes is measured once; a node sends as many messages as there are nodes.
  */
 #ifndef WEFT_CORE_TOPOLOGY_LEAVES_H
 #define WEFT_CORE_TOPOLOGY_LEAVES_H

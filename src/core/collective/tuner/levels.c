@@ -2,7 +2,7 @@
 /*
  * The levels above nodes: given by the user, stored by an earlier run on the same hosts, or measured. One rank of each
  * node measures with one of every other node, in rounds in which all are busy at once (core/topology/leaves.h). A pass
- * over all rounds is repeated, so that load is detected, until a further one changes nothing.
+ * over all rounds is repeated, so that load is detected, until a further one confirms what was found.
  */
 #include "base/clock.h"
 #include "base/hash.h"
@@ -248,14 +248,16 @@ struct levels_found {
 };
 
 /*
- * Take in a pass. It settles the matter if it changes nothing and the machine was idle enough: some pair was nearly as
- * fast as the link that was measured by itself, `alone` bytes a second. Without memory nothing is found.
+ * Take in a pass. It settles the matter if it changes nothing, says the same by itself, and the machine was idle enough:
+ * some pair was nearly as fast as the link that was measured by itself, `alone` bytes a second. Without memory nothing is
+ * found.
  */
 static void levels_conclude(struct levels_found *found, uint32_t nodes, double alone)
 {
     const struct leaves_measured pass = {nodes, found->pass}, best = {nodes, found->best};
-    uint32_t before[LEAVES_NODES_MOST], leaves_before = found->leaves;
+    uint32_t before[LEAVES_NODES_MOST], by_itself[LEAVES_NODES_MOST], leaves_before = found->leaves;
     memcpy(before, found->leaf, sizeof before);
+    const uint32_t leaves_by_itself = leaves_infer(&pass, by_itself);
     leaves_combine(&pass, found->best);
     found->leaves = leaves_infer(&best, found->leaf);
     double fastest = 0;
@@ -263,7 +265,9 @@ static void levels_conclude(struct levels_found *found, uint32_t nodes, double a
         fastest = found->best[i].bytes_per_second > fastest ? found->best[i].bytes_per_second : fastest;
     bool same = found->leaves == leaves_before && memcmp(found->leaf, before, nodes * sizeof *before) == 0;
     found->passes++;
-    found->settled = found->leaves == 0 || (same && fastest > alone * IDLE_SHARE);
+    const bool confirmed =
+        leaves_by_itself == found->leaves && memcmp(found->leaf, by_itself, nodes * sizeof *by_itself) == 0;
+    found->settled = found->leaves == 0 || (same && confirmed && fastest > alone * IDLE_SHARE);
     if (found->passes == PASSES_MOST && !same) { /* load changed the result to the end: none can be believed */
         found->leaves = 1;
         memset(found->leaf, 0, sizeof found->leaf);

@@ -30,7 +30,7 @@
 
 /* Colors that color-blind readers can distinguish (Okabe and Ito 2008), darkened for lines on white. */
 static const char *const palette[CHART_COLORS] = {"#0b6bb5", "#d9540b", "#0b8f6a", "#b5488f",
-                                                   "#b98500", "#3aa0d8", "#7a4fc4", "#50555f"};
+                                                  "#b98500", "#3aa0d8", "#7a4fc4", "#50555f"};
 
 static const char *color_of(const struct chart_curve *curve)
 {

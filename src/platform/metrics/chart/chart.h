@@ -22,7 +22,7 @@ struct chart_curve {
     const double *x, *y;
     size_t count;
     enum chart_style style;
-    unsigned color;   /**< number in the palette, modulo CHART_COLORS */
+    unsigned color;    /**< number in the palette, modulo CHART_COLORS */
     const char *label; /**< in the legend; NULL: not there */
 };
 

@@ -150,6 +150,13 @@ static weft_status open_tied_total(struct executor *executor, struct error *erro
     return executor->tied_total ? WEFT_OK : library_error(executor->config.context, WEFT_ERROR_MEMORY, error);
 }
 
+/* Activations come last: on a tensor axis they take what is left of the heap, and otherwise other memory. */
+static weft_status open_rest(struct executor *executor, struct error *error)
+{
+    weft_status status = open_tied_total(executor, error);
+    return status == WEFT_OK ? executor_open_model(executor, error) : status;
+}
+
 /* This rank's own part: nothing of it is collective. */
 static weft_status executor_prepare(struct executor *executor, struct error *error)
 {
@@ -160,8 +167,6 @@ static weft_status executor_prepare(struct executor *executor, struct error *err
         status = open_list(executor, &executor->evaluation, error);
     if (status == WEFT_OK)
         status = open_host_memory(executor, error);
-    if (status == WEFT_OK)
-        status = executor_open_model(executor, error);
     return status == WEFT_OK ? open_rows(executor, error) : status;
 }
 
@@ -183,7 +188,7 @@ weft_status executor_open(const struct executor_config *config, struct executor 
     if (status == WEFT_OK)
         status = agreement_reach(config->context, config->comm, open_groups(executor, error), error, speaks);
     if (status == WEFT_OK)
-        status = agreement_reach(config->context, config->comm, open_tied_total(executor, error), error, speaks);
+        status = agreement_reach(config->context, config->comm, open_rest(executor, error), error, speaks);
     if (status == WEFT_OK)
         *result = executor;
     else

@@ -480,7 +480,9 @@ struct tile_entries {
 static weft_status find_tiles(struct cpu_matmuls *matmuls, const struct matmul_key *whole,
                               const struct matmul_tiles *tiles, struct tile_entries *found, struct error *error)
 {
-    for (int round = 0; round < 2; round++)
+    const weft_status status = areas_reserve(&matmuls->packed, tiles->packed_stride * whole->inner * sizeof(float),
+                                             matmuls->threads, "copies of operands", error);
+    for (int round = 0; status == WEFT_OK && round < 2; round++)
         for (int i = 0; i < 4; i++) {
             const bool last_row = i & 1, last_column = i & 2;
             struct matmul_key key = *whole;
@@ -494,8 +496,7 @@ static weft_status find_tiles(struct cpu_matmuls *matmuls, const struct matmul_k
             if (!found->entries[last_row][last_column])
                 return error->status;
         }
-    return areas_reserve(&matmuls->packed, tiles->packed_stride * whole->inner * sizeof(float), matmuls->threads,
-                         "copies of operands", error);
+    return status;
 }
 
 static struct matmul_places places_of_tile(const struct cpu_matmuls *matmuls, const struct matmul_key *whole,

@@ -11,17 +11,18 @@
 
 /*
  * With AVX2, oneDNN 2.6 copies the operands of a product of f32 only if 1 / rows + 1 / columns is less than 0.0038
- * (gemm_driver.cpp). Otherwise it reads them in place, and when rows of b are a multiple of 2 KiB apart, a panel of them
- * falls into so few sets of the caches that the product takes up to twice as long (Zen 3: 42 instead of 85 GFLOP/s at 4 KiB,
- * 64 at 2 KiB). Tiles are therefore large enough to be copied by it, where the product is; otherwise b is copied here.
+ * (gemm_driver.cpp). Otherwise it reads them in place, b and a transposed a across their rows. Where rows are a multiple of
+ * 2 KiB apart, what it reads falls into so few sets of the caches that the product takes up to twice as long (Zen 3: 42 GFLOP/s
+ * at 4 KiB and 64 at 2 KiB, instead of 85). So tiles are as large as it copies them, if there are several; otherwise b is
+ * copied here.
  */
-#define COPIED_BELOW 0.003
-#define COPIED_MOST                                                                                                    \
-    1024 /* elements of an edge, above which there are more than TILE_MOST: oneDNN takes memory for copies by it */
-#define STRIDE_SLOW 512 /* elements */
-#define STRIDE_MORE 16  /* elements, a cache line, by which rows of the copy are longer */
-#define PACKED_MOST                                                                                                    \
-    (96 << 10) /* elements of the copy, which stays in the L2 cache, unless its columns are TILE_GRAIN */
+#define COPIED_BELOW 0.0035
+#define COPIED_LEAST 2          /* tiles of a product */
+#define COPIED_EDGE  1024       /* above it an edge has more than TILE_MOST tiles: oneDNN takes memory in proportion */
+#define STRIDE_SLOW  512        /* elements */
+#define STRIDE_MORE  16         /* elements, a cache line, by which rows of a copy are longer */
+#define PACKED_MOST  (96 << 10) /* elements of a copy, which stays in the L2 cache, unless it is TILE_GRAIN wide */
+#define PACKED_INNER 8192       /* rows of a copy: with more it would take more than 2.5 MiB */
 
 static uint64_t divide_up(uint64_t length, uint64_t by)
 {
@@ -57,42 +58,48 @@ static struct matmul_tiles cut_small(uint64_t rows, uint64_t columns, uint64_t i
     return tiles_of(rows, columns, of_rows, of_columns);
 }
 
-static bool is_copied(const struct matmul_tiles *tiles)
+static bool is_copied(uint64_t rows, uint64_t columns)
 {
-    return 1 / (double)tiles->rows + 1 / (double)tiles->columns < COPIED_BELOW;
+    return 1 / (double)rows + 1 / (double)columns < COPIED_BELOW;
 }
 
-/* The longer edge is cut once more as long as the tiles are copied. */
+static uint64_t large_tiles_along(uint64_t length)
+{
+    const uint64_t count = divide_up(length, COPIED_EDGE);
+    return count > TILE_MOST ? count : TILE_MOST;
+}
+
+/* As many tiles as there can be that oneDNN copies, the last ones, too; none if it does not copy the whole. */
 static struct matmul_tiles cut_large(uint64_t rows, uint64_t columns)
 {
-    uint64_t of_rows = 1, of_columns = 1;
-    struct matmul_tiles tiles = tiles_of(rows, columns, of_rows, of_columns), next = tiles;
-    while (is_copied(&next)) {
-        tiles = next;
-        const bool by_rows = tiles.rows > tiles.columns;
-        of_rows += by_rows;
-        of_columns += !by_rows;
-        if ((by_rows ? of_rows : of_columns) > TILE_MOST && (by_rows ? tiles.rows : tiles.columns) <= COPIED_MOST)
-            break;
-        next = tiles_of(rows, columns, of_rows, of_columns);
-    }
-    return tiles;
+    struct matmul_tiles best = {0};
+    for (uint64_t of_rows = 1; of_rows <= large_tiles_along(rows); of_rows++)
+        for (uint64_t of_columns = 1; of_columns <= large_tiles_along(columns); of_columns++) {
+            const struct matmul_tiles tiles = tiles_of(rows, columns, of_rows, of_columns);
+            if (!is_copied(tiles.rows, tiles.columns))
+                break;
+            if (is_copied(rows - (tiles.of_rows - 1) * tiles.rows, columns - (tiles.of_columns - 1) * tiles.columns) &&
+                tiles.of_rows * tiles.of_columns > best.of_rows * best.of_columns)
+                best = tiles;
+        }
+    return best;
 }
 
 struct matmul_tiles matmul_cut(enum kernel_set set, uint64_t rows, uint64_t columns, uint64_t inner, uint64_t stride_b)
 {
-    if (set != KERNEL_SET_AVX2)
-        return cut_small(rows, columns, inner);
-    struct matmul_tiles tiles = cut_large(rows, columns);
-    if (is_copied(&tiles))
+    if (set == KERNEL_SET_AVX2) {
+        const struct matmul_tiles large = cut_large(rows, columns);
+        if (large.of_rows * large.of_columns >= COPIED_LEAST)
+            return large;
+    }
+    struct matmul_tiles tiles = cut_small(rows, columns, inner);
+    if (set != KERNEL_SET_AVX2 || stride_b == 0 || stride_b % STRIDE_SLOW != 0 || inner == 0 || inner > PACKED_INNER)
         return tiles;
-    tiles = cut_small(rows, columns, inner);
-    if (stride_b == 0 || stride_b % STRIDE_SLOW != 0)
-        return tiles;
-    const uint64_t most = PACKED_MOST / inner / TILE_GRAIN * TILE_GRAIN;
-    if (tiles.columns > most && tiles.columns > TILE_GRAIN) {
-        tiles.columns = most > TILE_GRAIN ? most : TILE_GRAIN;
-        tiles.of_columns = divide_up(columns, tiles.columns);
+    uint64_t most = PACKED_MOST / inner / TILE_GRAIN * TILE_GRAIN;
+    most = most ? most : TILE_GRAIN;
+    if (tiles.columns > most) {
+        tiles.columns = most;
+        tiles.of_columns = divide_up(columns, most);
     }
     tiles.packed_stride = tiles.columns + STRIDE_MORE;
     return tiles;

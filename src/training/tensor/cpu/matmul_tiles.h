@@ -2,7 +2,7 @@
 /**
  * How a matrix product c = a b that oneDNN must not divide is cut into tiles of c: by its shape and the kernel set
  * alone, so that the bits do not depend on the number of threads. One thread computes a tile. Tiles are so large that
- * copying the operands of each takes negligible time, and so many that all threads have work. Pure functions.
+ * copying the operands of each takes negligible time, and as many as that allows. Pure functions.
  */
 #ifndef WEFT_TRAINING_TENSOR_CPU_MATMUL_TILES_H
 #define WEFT_TRAINING_TENSOR_CPU_MATMUL_TILES_H
