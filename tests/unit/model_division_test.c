@@ -153,13 +153,56 @@ static void a_divided_model_needs_its_group(void **state)
     device->close(device);
 }
 
+/* Memory of a group that has room for some arrays. */
+struct group_memory {
+    size_t room, taken;
+};
+
+static void *take_from_group(void *context, size_t bytes)
+{
+    struct group_memory *memory = context;
+    if (!memory->room)
+        return NULL;
+    memory->room--;
+    memory->taken++;
+    return calloc(1, bytes);
+}
+
+static void give_to_group(void *context, void *memory)
+{
+    ((struct group_memory *)context)->taken--;
+    free(memory);
+}
+
+/* Ranks read each other's activations where they sum them; without room the device's memory does. */
+static void activations_come_from_the_group(void **state)
+{
+    struct device *device = open_device("cpu", 1);
+    struct model_description *part = describe(&shapes[0], 2, 0);
+    for (size_t room = 0; room < 2; room++) {
+        struct group_memory memory = {.room = room};
+        const struct tensor_group group = {
+            .ranks = 2, .context = &memory, .allocate = take_from_group, .release = give_to_group};
+        const struct model_options options = {
+            .batch = 2, .sequence = 6, .training = true, .slots = 1, .tensor = &group};
+        struct model *model;
+        struct error error = {0};
+        if (model_open(part, device, &options, &model, &error) != WEFT_OK)
+            fail_msg("%s", error.text);
+        assert_int_equal(memory.taken, room);
+        model_close(model);
+        assert_int_equal(memory.taken, 0);
+    }
+    model_description_free(part);
+    device->close(device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_have_the_whole_network),
-        cmocka_unit_test(parameters_are_divided_by_their_kind),
-        cmocka_unit_test(what_cannot_be_divided_is_named),
-        cmocka_unit_test(a_divided_model_needs_its_group),
+        cmocka_unit_test(ranks_have_the_whole_network),    cmocka_unit_test(parameters_are_divided_by_their_kind),
+        cmocka_unit_test(what_cannot_be_divided_is_named), cmocka_unit_test(a_divided_model_needs_its_group),
+        cmocka_unit_test(activations_come_from_the_group),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
