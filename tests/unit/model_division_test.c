@@ -3,6 +3,7 @@
  * value. */
 #include "tensor_support.h"
 #include "training/model/model.h"
+#include "training/model/tensor_group.h"
 
 #define RANKS_MOST 4
 
