@@ -240,100 +240,118 @@ static weft_status levels_collect(weft_context *context, const struct tuner_leve
     return WEFT_OK;
 }
 
-/* What rank 0 concludes from the passes so far. */
-struct levels_found {
-    struct link_cost *pass, *best; /* [a x nodes + b], a < b: the last pass, and the best of all */
-    uint32_t passes, leaves, leaf[LEAVES_NODES_MOST];
-    bool settled; /* no further pass is needed */
+/* Measuring, and what rank 0 concludes from the passes so far. */
+struct levels_passes {
+    double alone; /* bytes a second of a pair by itself */
+    size_t bytes; /* of a large message */
+    void *buffers;
+    struct link_cost *costs, *from; /* of this node and of another one in each round */
+    struct link_cost *pass, *best;  /* [a x nodes + b], a < b: the last pass, and the best of all */
+    uint32_t count, leaves, leaf[LEAVES_NODES_MOST];
 };
 
-/*
- * Take in a pass. It settles the matter if it changes nothing, says the same by itself, and the machine was idle enough:
- * some pair was nearly as fast as the link that was measured by itself, `alone` bytes a second. Without memory nothing is
- * found.
- */
-static void levels_conclude(struct levels_found *found, uint32_t nodes, double alone)
+static bool is_grouping(const struct levels_passes *passes, uint32_t nodes, uint32_t leaves, const uint32_t *leaf)
 {
-    const struct leaves_measured pass = {nodes, found->pass}, best = {nodes, found->best};
-    uint32_t before[LEAVES_NODES_MOST], by_itself[LEAVES_NODES_MOST], leaves_before = found->leaves;
-    memcpy(before, found->leaf, sizeof before);
-    const uint32_t leaves_by_itself = leaves_infer(&pass, by_itself);
-    leaves_combine(&pass, found->best);
-    found->leaves = leaves_infer(&best, found->leaf);
+    return passes->leaves == leaves && memcmp(passes->leaf, leaf, nodes * sizeof *leaf) == 0;
+}
+
+/*
+ * Take in a pass; true if there is to be another. There is none after one that changes nothing and says the same by
+ * itself, if the machine was idle enough: some pair was nearly as fast as by itself. Without memory nothing is found.
+ */
+static bool levels_conclude(struct levels_passes *passes, uint32_t nodes)
+{
+    const struct leaves_measured pass = {nodes, passes->pass}, best = {nodes, passes->best};
+    uint32_t before[LEAVES_NODES_MOST], by_itself[LEAVES_NODES_MOST];
+    const uint32_t leaves_before = passes->leaves, leaves_by_itself = leaves_infer(&pass, by_itself);
+    memcpy(before, passes->leaf, sizeof before);
+    leaves_combine(&pass, passes->best);
+    passes->leaves = leaves_infer(&best, passes->leaf);
+    passes->count++;
+    if (!passes->leaves)
+        return false;
     double fastest = 0;
     for (uint32_t i = 0; i < nodes * nodes; i++)
-        fastest = found->best[i].bytes_per_second > fastest ? found->best[i].bytes_per_second : fastest;
-    bool same = found->leaves == leaves_before && memcmp(found->leaf, before, nodes * sizeof *before) == 0;
-    found->passes++;
-    const bool confirmed =
-        leaves_by_itself == found->leaves && memcmp(found->leaf, by_itself, nodes * sizeof *by_itself) == 0;
-    found->settled = found->leaves == 0 || (same && confirmed && fastest > alone * IDLE_SHARE);
-    if (found->passes == PASSES_MOST && !same) { /* load changed the result to the end: none can be believed */
-        found->leaves = 1;
-        memset(found->leaf, 0, sizeof found->leaf);
+        fastest = passes->best[i].bytes_per_second > fastest ? passes->best[i].bytes_per_second : fastest;
+    const bool same = is_grouping(passes, nodes, leaves_before, before),
+               confirmed = leaves_by_itself && is_grouping(passes, nodes, leaves_by_itself, by_itself);
+    if (passes->count < PASSES_MOST)
+        return !same || !confirmed || fastest <= passes->alone * IDLE_SHARE;
+    if (!same) { /* load changed the result to the end: none can be believed */
+        passes->leaves = 1;
+        memset(passes->leaf, 0, sizeof passes->leaf);
     }
+    return false;
 }
 
 /* A pass, and whether there is to be another: rank 0 decides and tells the other nodes. */
-static weft_status levels_pass(weft_context *context, const struct tuner_levels *levels, size_t bytes, double alone,
-                               char *buffers, struct link_cost *costs, struct link_cost *from,
-                               struct levels_found *found, uint8_t *more)
+static weft_status levels_pass(weft_context *context, const struct tuner_levels *levels, struct levels_passes *passes,
+                               bool *again)
 {
-    uint32_t rounds = leaves_rounds(levels->nodes);
-    weft_status status = take_rounds(context, levels, bytes, buffers, costs);
-    if (status != WEFT_OK)
-        return status;
-    if (context->rank != 0) {
-        status = weft_send(costs, rounds * sizeof *costs, WEFT_U8, 0, context->world);
-        return status == WEFT_OK ? weft_receive(more, 1, WEFT_U8, 0, context->world) : status;
+    const uint32_t rounds = leaves_rounds(levels->nodes);
+    uint8_t more = 0;
+    weft_status status = take_rounds(context, levels, passes->bytes, passes->buffers, passes->costs);
+    if (status == WEFT_OK && context->rank != 0) {
+        status = weft_send(passes->costs, rounds * sizeof *passes->costs, WEFT_U8, 0, context->world);
+        if (status == WEFT_OK)
+            status = weft_receive(&more, 1, WEFT_U8, 0, context->world);
+    } else if (status == WEFT_OK) {
+        status = levels_collect(context, levels, passes->costs, passes->from, passes->pass);
+        more = status == WEFT_OK && levels_conclude(passes, levels->nodes);
+        for (uint32_t node = 1; node < levels->nodes && status == WEFT_OK; node++)
+            status = weft_send(&more, 1, WEFT_U8, (int)levels->leaders[node], context->world);
     }
-    status = levels_collect(context, levels, costs, from, found->pass);
-    if (status != WEFT_OK)
-        return status;
-    levels_conclude(found, levels->nodes, alone);
-    *more = !found->settled && found->passes < PASSES_MOST;
-    for (uint32_t node = 1; node < levels->nodes && status == WEFT_OK; node++)
-        status = weft_send(more, 1, WEFT_U8, (int)levels->leaders[node], context->world);
+    *again = more;
     return status;
+}
+
+static weft_status levels_passes_open(struct levels_passes *passes, const weft_context *context, uint32_t nodes,
+                                      struct error *error)
+{
+    const size_t pairs = (size_t)nodes * nodes;
+    weft_status status = heap_alloc(context->heap, 2 * passes->bytes, &passes->buffers, error);
+    passes->costs = calloc(nodes, sizeof *passes->costs);
+    passes->from = calloc(nodes, sizeof *passes->from);
+    passes->pass = calloc(pairs, sizeof *passes->pass);
+    passes->best = calloc(pairs, sizeof *passes->best);
+    if (status == WEFT_OK && (!passes->costs || !passes->from || !passes->pass || !passes->best))
+        status = error_memory(error, pairs * sizeof *passes->best, "links between nodes");
+    return status;
+}
+
+static void levels_passes_close(struct levels_passes *passes, const weft_context *context)
+{
+    heap_free(context->heap, passes->buffers);
+    free(passes->costs);
+    free(passes->from);
+    free(passes->pass);
+    free(passes->best);
 }
 
 weft_status tuner_levels_measure(struct tuner_levels *levels, weft_context *context,
                                  const struct simulated_cluster *cluster, struct error *error)
 {
-    weft_comm *world = context->world;
-    uint32_t n = levels->nodes;
-    double fitting = cluster->far.bandwidth * LARGE_SECONDS;
-    size_t bytes = fitting < LARGE_LEAST ? LARGE_LEAST : fitting > LARGE_MOST ? LARGE_MOST : (size_t)fitting;
-    bool leads = levels->leaders[world->nodes[context->rank]] == context->rank;
-    void *buffers = NULL;
-    struct link_cost *costs = NULL, *from = NULL;
-    struct levels_found found = {0};
+    const double alone = cluster->far.bandwidth, fitting = alone * LARGE_SECONDS;
+    struct levels_passes passes = {.alone = alone,
+                                   .bytes = fitting < LARGE_LEAST  ? LARGE_LEAST
+                                            : fitting > LARGE_MOST ? LARGE_MOST
+                                                                   : (size_t)fitting};
     weft_status status = WEFT_OK, sent = WEFT_OK;
-    if (leads) {
-        status = heap_alloc(context->heap, 2 * bytes, &buffers, error);
-        costs = calloc(n, sizeof *costs);
-        from = calloc(n, sizeof *from);
-        found.pass = calloc((size_t)n * n, sizeof *found.pass);
-        found.best = calloc((size_t)n * n, sizeof *found.best);
-        if (status == WEFT_OK && (!costs || !from || !found.pass || !found.best))
-            status = error_memory(error, (size_t)n * n * sizeof *found.best, "links between nodes");
-        for (uint8_t more = status == WEFT_OK; more && sent == WEFT_OK;)
-            sent = levels_pass(context, levels, bytes, cluster->far.bandwidth, buffers, costs, from, &found, &more);
+    if (levels->leaders[context->world->nodes[context->rank]] == context->rank) {
+        status = levels_passes_open(&passes, context, levels->nodes, error);
+        for (bool again = status == WEFT_OK; again && sent == WEFT_OK;)
+            sent = levels_pass(context, levels, &passes, &again);
         if (sent != WEFT_OK)
             status = error_set(error, sent, "%s", weft_message(context));
     }
-    if (status == WEFT_OK && context->rank == 0 && found.leaves) {
-        const struct leaves_measured best = {n, found.best};
+    if (status == WEFT_OK && context->rank == 0 && passes.leaves) {
+        const struct leaves_measured best = {levels->nodes, passes.best};
         struct link_cost between[2] = {{0}};
-        leaves_costs(&best, found.leaf, found.leaves, &between[0], &between[1]);
+        leaves_costs(&best, passes.leaf, passes.leaves, &between[0], &between[1]);
         if (between[0].bytes_per_second > 0)
-            levels_keep(levels, context, cluster, between, found.leaf, found.leaves);
+            levels_keep(levels, context, cluster, between, passes.leaf, passes.leaves);
     }
-    heap_free(context->heap, buffers);
-    free(costs);
-    free(from);
-    free(found.pass);
-    free(found.best);
+    levels_passes_close(&passes, context);
     tuner_forget(context);
     return status;
 }
