@@ -25,8 +25,8 @@ enum { A, B, BIAS, C, SCRATCHPAD, MEMORIES };
 /* One product; of one that is divided here, all tiles of one size. */
 struct matmul_entry {
     struct matmul_key key;
-    dnnl_primitive_t primitive; /* NULL: an empty place in the table, unless `divided` */
-    bool divided;               /* the library must not divide it: see library_divides() */
+    dnnl_primitive_t primitive; /* NULL: an empty place in the table, unless there are tiles */
+    struct matmul_tiles tiles;  /* of a product that the library must not divide: see library_divides(); else none */
     dnnl_memory_t *memories;    /* MEMORIES for each thread; NULL: not used */
 };
 
@@ -148,7 +148,7 @@ static uint64_t key_hash(const struct matmul_key *key)
 
 static bool is_used(const struct matmul_entry *entry)
 {
-    return entry->primitive || entry->divided;
+    return entry->primitive || entry->tiles.of_rows;
 }
 
 /* The place of `key`, or the empty place where it belongs. */
@@ -342,14 +342,18 @@ static dnnl_status_t entry_make(struct cpu_matmuls *matmuls, const struct matmul
     dnnl_matmul_desc_t operation;
     dnnl_primitive_attr_t attributes = NULL;
     dnnl_primitive_desc_t description = NULL;
+    bool divided = false;
     entry->key = *key;
     status = make_attributes(key, &attributes);
     if (status == dnnl_success)
         status = dnnl_matmul_desc_init(&operation, &descriptions[A], &descriptions[B],
                                        key->bias ? &descriptions[BIAS] : NULL, &descriptions[C]);
     if (status == dnnl_success)
-        status = matmul_plan(matmuls, key, &operation, attributes, &description, &entry->divided);
-    if (status == dnnl_success && !entry->divided) {
+        status = matmul_plan(matmuls, key, &operation, attributes, &description, &divided);
+    if (status == dnnl_success && divided) {
+        entry->tiles =
+            matmul_cut(matmuls->cut_for, key->rows, key->columns, key->inner, key->transpose_b ? 0 : key->stride_b);
+    } else if (status == dnnl_success) {
         const dnnl_memory_desc_t *scratchpad = dnnl_primitive_desc_query_md(description, dnnl_query_scratchpad_md, 0);
         if (scratchpad)
             descriptions[SCRATCHPAD] = *scratchpad;
@@ -577,9 +581,8 @@ weft_status cpu_matmuls_run(struct cpu_matmuls *matmuls, const struct matmul *ar
     if (!entry)
         return error->status;
     dnnl_status_t ran;
-    if (entry->divided) {
-        const struct matmul_tiles tiles =
-            matmul_cut(matmuls->cut_for, key.rows, key.columns, key.inner, key.transpose_b ? 0 : key.stride_b);
+    if (entry->tiles.of_rows) {
+        const struct matmul_tiles tiles = entry->tiles; /* the entry may move */
         struct tile_entries found = {{{NULL}}};
         const weft_status status = find_tiles(matmuls, &key, &tiles, &found, error);
         if (status != WEFT_OK)

@@ -64,11 +64,6 @@ static uint64_t checkpoint_of(const struct train_config *config, const struct mo
     return whole / ranks;
 }
 
-static uint64_t larger_scratch(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* A ring through which the ranks of a node hand each other ordinary memory (core/collective/internal/staging.h). */
 static uint64_t staging_of(uint32_t others, struct memory_kept *kept)
 {
@@ -83,6 +78,11 @@ static uint32_t ranks_on_node(const struct memory_ranks *ranks, uint32_t node)
     for (uint32_t r = 0; r < ranks->count; r++)
         count += ranks->nodes[r] == node;
     return count;
+}
+
+static uint64_t larger_scratch(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
 }
 
 /* Scratch for the largest product of a pass of whole layers, where its operands are cast. */
