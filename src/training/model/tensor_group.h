@@ -17,8 +17,8 @@ struct tensor_group {
     bool divides_rows;
     void *context;
 
-    /** `bytes` of zeroed memory that kernels can use, and that the ranks can read from each other, so that the collectives
-     * copy less. NULL: there is none left, then the device's memory does. Both functions may be NULL: the same. */
+    /** `bytes` of zeroed memory that kernels can use and the ranks can read from each other, so that collectives copy
+     * less. It returns NULL when none is left; a model then takes the device's memory, as without these functions (NULL). */
     void *(*allocate)(void *context, size_t bytes);
     void (*release)(void *context, void *memory);
 
