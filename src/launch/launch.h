@@ -9,7 +9,7 @@
  *
  * When a rank fails (it exits with a code other than 0 or dies of a signal), a message names rank, host and reason. The
  * other ranks have `grace` seconds to end by themselves: their library reports the failure to them. Then they get
- * SIGTERM, and SIGKILL half a second later. With `survive` there is only the message: the other ranks continue
+ * SIGTERM, and SIGKILL half a second later. As long as `min_ranks` are left there is only the message: the others continue
  * (weft_shrink()) or end, and the job ends as the last rank does.
  *
  * Signals INT, TERM, HUP, QUIT, USR1, USR2 are passed on to every rank; a second INT kills. After the first four the
@@ -43,7 +43,7 @@ struct launch_config {
     uint32_t threads;               /**< compute threads a rank; 0: cores / ranks */
     bool bind;                      /**< bind ranks to cores */
     bool input;                     /**< rank 0 gets our standard input; otherwise all read nothing */
-    bool survive;                   /**< a rank that fails does not end the others */
+    uint32_t min_ranks;             /**< a rank that fails does not end the others while so many are left; 0: it does */
     bool prefix;                    /**< name the rank before each line of output */
     const char *output_directory;   /**< write output to files there instead; may be NULL */
 };
@@ -56,7 +56,7 @@ struct launch_result {
 
 /**
  * Run the job to its end. The exit code is 0 if every rank's is 0; otherwise it is that of the rank that failed first
- * (with `survive`: of the one that ended last), 128 + number for a signal. Messages go to standard error. Errors, if the
+ * (with `min_ranks`, as long as so many are left: of the one that ended last), 128 + number for a signal. Messages go to standard error. Errors, if the
  * job could not be started: a host cannot be reached, a program cannot be run, a port is in use.
  *
  * Blocks the signals above in the calling thread and reaps all children of the process: for a process that does nothing

@@ -83,6 +83,14 @@ static void verdict_end_rest(struct verdict *verdict, double seconds)
         verdict->next_kill = clock_after(seconds);
 }
 
+/* Whether the others go on without ranks that have failed. */
+static bool verdict_goes_on(const struct verdict *verdict)
+{
+    const uint32_t least = verdict->config->min_ranks;
+    return least && verdict->culprit < 0 && verdict->failure.status == WEFT_OK &&
+           verdict->alive + verdict->finished >= least;
+}
+
 void verdict_fail(struct verdict *verdict, weft_status status, const char *message)
 {
     if (verdict->failure.status == WEFT_OK && verdict->culprit < 0)
@@ -97,8 +105,12 @@ void verdict_lose_host(struct verdict *verdict, const struct host *host, const c
             continue;
         verdict->ends[rank] = SIGKILL;
         verdict->alive--;
+        verdict->last = rank;
     }
-    verdict_fail(verdict, WEFT_ERROR_PEER, message);
+    if (verdict_goes_on(verdict))
+        verdict_say(verdict, message, "; the other ranks may go on");
+    else
+        verdict_fail(verdict, WEFT_ERROR_PEER, message);
 }
 
 void verdict_user_signal(struct verdict *verdict, int number, double seconds)
@@ -114,12 +126,14 @@ void verdict_rank_ended(struct verdict *verdict, uint32_t rank, int end)
     verdict->ends[rank] = end;
     verdict->alive--;
     verdict->last = rank;
+    verdict->finished += !verdict_failed(end);
     if (!verdict_failed(end) || verdict->failure.status != WEFT_OK)
         return;
-    if (verdict->config->survive) {
+    if (verdict_goes_on(verdict)) {
         char text[512];
         verdict_end_describe(verdict, rank, text, sizeof text);
-        verdict_say(verdict, text, "; the others may continue");
+        if (!verdict_asks_again(end))
+            verdict_say(verdict, text, "; the others may go on");
     } else if (verdict->culprit < 0) {
         verdict->culprit = rank;
         verdict->judge_at = clock_after(GATHER_SECONDS);
@@ -168,7 +182,7 @@ static int exit_code(const struct verdict *verdict)
 {
     if (verdict->user_signal == SIGPIPE)
         return 128 + SIGPIPE;
-    if (verdict->culprit < 0 && !verdict->config->survive)
+    if (verdict->culprit < 0 && !verdict->config->min_ranks)
         return 0;
     int end = verdict->ends[verdict->culprit < 0 ? verdict->last : (uint32_t)verdict->culprit];
     return WIFSIGNALED(end) ? 128 + WTERMSIG(end) : WEXITSTATUS(end);

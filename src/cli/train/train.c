@@ -5,6 +5,7 @@
 #include "cli/train/training.h"
 
 #include "base/file/file.h"
+#include "base/text.h"
 #include "training/model/file/model_file.h"
 #include "training/train/loop/trainer.h"
 
@@ -175,6 +176,18 @@ static const char *name_of_run(const struct train_config *config)
     return config->run_name ? config->run_name : *directory ? directory : config->model;
 }
 
+/* What weft run --min-ranks tells its ranks. */
+static weft_status read_min_ranks(uint32_t *min_ranks, struct error *error)
+{
+    const char *text = getenv("WEFT_MIN_RANKS");
+    int64_t number = 0;
+    if (!text || !*text)
+        return WEFT_OK;
+    const weft_status status = text_parse_integer(text, "WEFT_MIN_RANKS", 0, 1 << 20, &number, error);
+    *min_ranks = (uint32_t)number;
+    return status;
+}
+
 /* Resolve all options except for the model's shape. */
 static weft_status train_resolve(struct error *error)
 {
@@ -202,6 +215,8 @@ static weft_status train_resolve(struct error *error)
     const char *collected = getenv("WEFT_METRICS");
     config->collected = collected && *collected ? collected : NULL;
     config->scaling = (weft_rate_scaling)cli_choice_index(chosen.scaling, learning_rate_scalings);
+    if ((status = read_min_ranks(&config->min_ranks, error)) != WEFT_OK)
+        return status;
     if ((status = preemption_grace(chosen.grace, &chosen.grace, error)) != WEFT_OK)
         return status;
     return preemption_find_checkpoint(config, &chosen.fresh, error);

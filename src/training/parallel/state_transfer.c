@@ -82,6 +82,44 @@ weft_status state_layout_gather_values(const struct state_layout *layout, const 
     return status;
 }
 
+/* ---- from one layout to another ---- */
+
+/* Elements [first, first + count) of a cell of `to`, which the same ranks hold in `from`: `source`. */
+static weft_status move_part(const struct state_layout *from, const struct state_cell *source,
+                             const struct state_layout *to, const struct state_cell *cell, size_t first, size_t count,
+                             size_t *turn, struct error *error)
+{
+    const float *have = state_layout_find(from, cell->array, cell->parameter, first, count);
+    float *want = state_layout_find(to, cell->array, cell->parameter, first, count);
+    weft_status status = WEFT_OK;
+    if (have && want)
+        memcpy(want, have, count * sizeof *want);
+    for (uint32_t i = 0; status == WEFT_OK && i < cell->holder_count; i++)
+        if (!state_cell_is_held(source, cell->holders[i]))
+            status = move_elements(to, have, want, count, source->holders[(*turn)++ % source->holder_count],
+                                   cell->holders[i], error);
+    return status;
+}
+
+weft_status state_layout_move(const struct state_layout *from, const struct state_layout *to, struct error *error)
+{
+    size_t turn = 0;
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; status == WEFT_OK && i < to->cell_count; i++) {
+        const struct state_cell *cell = &to->cells[i];
+        const size_t cell_end = cell->first + cell->count;
+        for (const struct state_cell *source = state_layout_cell(from, cell->array, cell->parameter, cell->first);
+             status == WEFT_OK && state_layout_continues(from, source, cell->array, cell->parameter) &&
+             source->first < cell_end;
+             source++) {
+            const size_t first = source->first > cell->first ? source->first : cell->first,
+                         end = source->first + source->count < cell_end ? source->first + source->count : cell_end;
+            status = move_part(from, source, to, cell, first, end - first, &turn, error);
+        }
+    }
+    return status;
+}
+
 /* ---- named tensors ---- */
 
 static weft_status collection_allocate(struct state_collection *collection, size_t room, struct error *error)

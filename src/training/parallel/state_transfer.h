@@ -22,6 +22,15 @@ weft_status state_layout_gather_values(const struct state_layout *layout, const 
 weft_status state_layout_scatter_values(const struct state_layout *layout, const struct model_description *whole,
                                         const float *values, struct error *error);
 
+/* ---- from one layout to another ---- */
+
+/**
+ * Copy weights and moments from the pieces of one layout to those of another: of the same network, over the same
+ * communicator. The memory of the two is different. A rank copies what it holds in both itself; the holders of the rest
+ * take turns at sending it. Errors: the library's.
+ */
+weft_status state_layout_move(const struct state_layout *from, const struct state_layout *to, struct error *error);
+
 /* ---- checkpoints ---- */
 
 /**

@@ -12,12 +12,12 @@
 #include <unistd.h>
 
 static struct {
-    int64_t ranks, threads, bootstrap_port;
+    int64_t ranks, threads, bootstrap_port, min_ranks;
     const char *hosts, *hostfile, *agent, *executable, *bootstrap_address, *output_directory, *project, *binding,
         *input, *trace;
     double rendezvous_limit, start_limit, grace, stop_grace;
     struct cli_list environment;
-    bool no_prefix, no_record, verbose, node, survive;
+    bool no_prefix, no_record, verbose, node;
 } chosen;
 
 static const char *const bindings[] = {"none", "cores", NULL};
@@ -42,8 +42,10 @@ static const struct cli_option options[] = {
     CLI_GROUP("Program"),
     CLI_LIST("env", 'e', "NAME=VALUE", &chosen.environment,
              "set a variable for every rank; NAME alone copies its value from here; may be repeated"),
-    CLI_FLAG("survive", 0, &chosen.survive,
-             "let the other ranks continue when one fails, for programs that call weft_shrink()", .advanced = true),
+    CLI_INTEGER("min-ranks", 0, "N", &chosen.min_ranks, "0", 0, 1 << 20,
+                "let the other ranks go on when some fail, as long as N are left: weft train does, and programs that "
+                "call weft_shrink()",
+                .default_text = "all: the job ends"),
     CLI_NUMBER("grace", 0, "SECONDS", &chosen.grace, "1", 0, 86400,
                "time for the other ranks to end by themselves after one fails", .advanced = true),
     CLI_NUMBER("stop-grace", 0, "SECONDS", &chosen.stop_grace, "0", 0, 1e6,
@@ -127,7 +129,7 @@ static weft_status configure(const struct command_call *call, struct launch_conf
     config->threads = (uint32_t)chosen.threads;
     config->bind = strcmp(chosen.binding, "cores") == 0;
     config->input = strcmp(chosen.input, "first") == 0;
-    config->survive = chosen.survive;
+    config->min_ranks = (uint32_t)chosen.min_ranks;
     config->prefix = !chosen.no_prefix;
     config->output_directory = chosen.output_directory;
     for (size_t i = 0; status == WEFT_OK && i < call->program_count; i++)
@@ -141,9 +143,12 @@ static weft_status configure(const struct command_call *call, struct launch_conf
     }
     if (status == WEFT_OK && chosen.verbose)
         status = string_list_add(&config->environment, "WEFT_VERBOSE=1", error);
-    if (status != WEFT_OK)
-        return status;
-    return hosts_read(chosen.hosts, chosen.hostfile, (uint32_t)chosen.ranks, &config->hosts, error);
+    if (status == WEFT_OK)
+        status = hosts_read(chosen.hosts, chosen.hostfile, (uint32_t)chosen.ranks, &config->hosts, error);
+    if (status == WEFT_OK && config->min_ranks > config->hosts.ranks)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "weft run: --min-ranks %u is more than the job's %u rank%s",
+                         config->min_ranks, config->hosts.ranks, config->hosts.ranks == 1 ? "" : "s");
+    return status;
 }
 
 /* Set a variable for every rank. */
@@ -178,6 +183,11 @@ static weft_status launch_run_run(struct command_call *call, struct error *error
             snprintf(seconds, sizeof seconds, "%g", chosen.stop_grace);
             status = set_for_ranks(&config, "WEFT_GRACE", seconds, error);
         }
+        if (status == WEFT_OK && config.min_ranks) {
+            char number[16];
+            snprintf(number, sizeof number, "%u", config.min_ranks);
+            status = set_for_ranks(&config, "WEFT_MIN_RANKS", number, error);
+        }
         if (status == WEFT_OK)
             status = launch_run(&config, &result, error);
         call->exit_code = status == WEFT_OK ? result.exit_code : 1;
@@ -205,8 +215,9 @@ const struct command command_run = {
         "OMP_ or FI_, on every host.\n\n"
         "Other hosts must have weft and the program at the same paths. The working directory is the same "
         "everywhere.\n\n"
-        "When a rank fails, weft run says so and ends the others. The exit code is that of the rank that failed "
-        "first (with --survive: that ended last), 128 and the signal's number for a signal; 1 if the ranks could not "
+        "When a rank fails, weft run says so and ends the others, or lets them go on (--min-ranks; they see it as "
+        "WEFT_MIN_RANKS). The exit code is that of the rank that failed "
+        "first (with --min-ranks, as long as so many are left: that ended last), 128 and the signal's number for a signal; 1 if the ranks could not "
         "be started. A second interrupt kills.\n\n"
         "Ranks that get SIGTERM or SIGUSR1 and end with exit code 75 ask to be run again, and so does weft run then: a "
         "scheduler that runs the same command again makes them continue.",

@@ -157,6 +157,25 @@ weft_status executor_step(struct executor *executor, const struct executor_input
  */
 weft_status executor_settle(struct executor *executor, struct error *error);
 
+/* ---- after other ranks have failed, and weft_shrink(): the executor's communicators are dead ---- */
+
+/**
+ * Whether a rank updates its weights and moments without the others, once it has the gradient's norm. Then its state is
+ * always that of a whole step, and those of two ranks are at most one step apart. Otherwise (optimizer state that is
+ * divided over the data axis, norms of tensors that are divided) a failed step may leave a part of the state updated.
+ */
+bool executor_updates_alone(const struct executor *executor);
+
+/** Whether step `number` failed on this rank when it had the whole gradient and waited for the norm. */
+bool executor_has_gradient(const struct executor *executor, uint64_t number);
+
+/** Complete that step with the result that another rank got. Local. Errors: those of the device. */
+weft_status executor_complete_step(struct executor *executor, const struct executor_result *result,
+                                   struct error *error);
+
+/** Free everything but weights and moments: only executor_state_pieces() and executor_close() may follow. */
+void executor_keep_state(struct executor *executor);
+
 /** The mean loss over micro-batches `first` to first + count - 1 of the input. *stopped: some rank wanted to stop, and
  * there is no loss. */
 weft_status executor_evaluate(struct executor *executor, const struct executor_input *input, uint64_t first,

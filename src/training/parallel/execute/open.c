@@ -206,16 +206,19 @@ static void close_list(struct executor_list *list)
     free(list->passes);
 }
 
-void executor_close(struct executor *executor)
+void executor_keep_state(struct executor *executor)
 {
-    if (!executor)
-        return;
     weft_comm *const comms[] = {executor->outputs, executor->to_inputs, executor->ties, executor->layers};
+    const struct executor kept = {.config = executor->config,
+                                  .description = executor->description,
+                                  .values = executor->values,
+                                  .data = executor->data,
+                                  .pipeline = executor->pipeline,
+                                  .tensor = executor->tensor};
     close_list(&executor->training);
     close_list(&executor->evaluation);
     weft_wait(&executor->tied_receive);
     model_close(executor->model);
-    value_groups_close(executor->values);
     gradient_groups_close(executor->gradients);
     sparse_gradient_close(executor->table);
     if (executor->tied_total)
@@ -234,6 +237,15 @@ void executor_close(struct executor *executor)
     free(executor->buffer_of);
     free(executor->buffer_taken);
     free(executor->tokens);
+    *executor = kept;
+}
+
+void executor_close(struct executor *executor)
+{
+    if (!executor)
+        return;
+    executor_keep_state(executor);
+    value_groups_close(executor->values);
     free(executor);
 }
 

@@ -226,10 +226,13 @@ weft_status executor_norm(struct executor *executor, struct executor_task *task,
     add_own_blocks(executor);
     *stop = task->input->stop && *task->input->stop;
     weft_status status = config->sums->finish(config->sums, error);
-    if (status == WEFT_OK)
-        status = add_over_ranks(executor, error);
     if (status != WEFT_OK)
         return status;
+    executor->in_norm = *task;
+    status = add_over_ranks(executor, error);
+    if (status != WEFT_OK)
+        return status;
+    executor->in_norm.number = 0;
     task->norm =
         sqrt(tree_sum(executor->sums, executor_all_blocks(executor))) / (config->micro_batches * task->loss_scale);
     task->loss = tree_sum(task->losses, config->micro_batches) / config->micro_batches;

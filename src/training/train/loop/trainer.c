@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "training/parallel/state_transfer.h"
 #include "training/train/loop/internal/divergence.h"
+#include "training/train/loop/internal/recovery.h"
 #include "training/train/loop/internal/trainer_parts.h"
 #include "training/train/report/profile.h"
 #include "training/train/state/generation.h"
@@ -38,7 +39,7 @@ static weft_status read_held_out(void *context, uint64_t number, int32_t *tokens
 /* The step changes weights that are being written. */
 static void release_weights(void *context)
 {
-    checkpoint_writer_release(((struct trainer *)context)->writer);
+    checkpoint_writer_release(((struct trainer *)context)->world.writer);
 }
 
 /* ---- a step ---- */
@@ -49,12 +50,12 @@ static weft_status explain_divergence(struct trainer *trainer, const struct exec
 {
     const struct divergence divergence = {
         .context = trainer->context,
-        .comm = trainer->comm,
-        .executor = trainer->executor,
+        .comm = trainer->world.comm,
+        .executor = trainer->world.executor,
         .device = trainer->device,
-        .description = trainer->own,
+        .description = trainer->world.own,
         .input = input,
-        .micro_batches = trainer->parallel.micro_batches,
+        .micro_batches = trainer->world.parallel.micro_batches,
         .step = trainer->state.step,
         .loss = result->loss,
         .norm = result->gradient_norm,
@@ -64,60 +65,66 @@ static weft_status explain_divergence(struct trainer *trainer, const struct exec
     return divergence_explain(&divergence, speaks, error);
 }
 
-/* One step; *stopping is set if some rank wants to stop. */
-static weft_status trainer_take_step(struct trainer *trainer, bool *stopping, bool *speaks, struct error *error)
+/* The rate of the step after `taken` steps. */
+static double rate_after(const struct trainer *trainer, uint64_t taken)
 {
-    const struct train_config *config = &trainer->config;
-    const double scale = trainer->state.loss_scale.scale;
+    return learning_rate_scaled(learning_rate_at(&trainer->schedule, taken), trainer->config.scaling,
+                                trainer->rate_ranks);
+}
+
+void trainer_report_step(struct trainer *trainer)
+{
+    const struct trainer_course *course = &trainer->course;
+    const struct executor_result *last = &course->last;
+    struct report_step report = {
+        .step = trainer->state.step,
+        .loss = last->loss,
+        .rate = rate_after(trainer, trainer->state.step - 1),
+        .gradient_norm = fabs(last->gradient_norm), /* no "-nan" */
+        .loss_scale = course->loss_scale,
+        .skipped = last->skipped,
+        .seconds = (double)(clock_now() - course->step_began) * 1e-9,
+        .wait_seconds = last->seconds.wait,
+        .tensor_wait_seconds = last->seconds.tensor_wait,
+        .data_wait_seconds = last->seconds.data_wait,
+        .compute_seconds = last->seconds.pass - last->seconds.tensor_wait,
+        .optimizer_seconds = last->seconds.optimizer,
+        .pass_seconds = last->seconds.pass,
+        .norm_seconds = last->seconds.norm,
+        .data_seconds = (double)(trainer->read_time - course->read_time) * 1e-9,
+    };
+    report_step(&trainer->report, &report);
+    if (trainer->config.observe)
+        trainer->config.observe(trainer->config.observer, &report);
+}
+
+static weft_status trainer_take_step(struct trainer *trainer, bool *speaks, struct error *error)
+{
+    const uint64_t number = trainer->state.step + 1;
+    struct trainer_course *course = &trainer->course;
+    course->step_began = clock_now();
+    course->read_time = trainer->read_time;
+    course->loss_scale = trainer->state.loss_scale.scale;
     const struct executor_input input = {.context = trainer,
                                          .read = read_for_training,
-                                         .seed = (uint64_t)config->seed,
-                                         .loss_scale = scale,
+                                         .seed = (uint64_t)trainer->config.seed,
+                                         .loss_scale = course->loss_scale,
                                          .stop = trainer->stop,
                                          .before_update = release_weights};
-    const uint64_t begin = clock_now(), read_time = trainer->read_time;
-    const double rate = learning_rate_scaled(learning_rate_at(&trainer->schedule, trainer->state.step), config->scaling,
-                                             trainer->parallel.mesh.extent[MESH_DATA]);
     struct executor_result result;
-    const weft_status status = executor_step(trainer->executor, &input, trainer->state.step + 1, rate, &result, error);
+    const weft_status status =
+        executor_step(trainer->world.executor, &input, number, rate_after(trainer, number - 1), &result, error);
     if (status == WEFT_ERROR_DATA && result.diverged)
         return explain_divergence(trainer, &input, &result, speaks, error);
     if (status != WEFT_OK)
         return status;
-    trainer->state.step++;
+    trainer->state.step = number;
     loss_scale_note(&trainer->state.loss_scale, result.skipped);
-    *stopping = result.stop;
-
-    struct report_step report = {
-        .step = trainer->state.step,
-        .loss = result.loss,
-        .rate = rate,
-        .gradient_norm = fabs(result.gradient_norm), /* no "-nan" */
-        .loss_scale = scale,
-        .skipped = result.skipped,
-        .seconds = (double)(clock_now() - begin) * 1e-9,
-        .wait_seconds = result.seconds.wait,
-        .tensor_wait_seconds = result.seconds.tensor_wait,
-        .data_wait_seconds = result.seconds.data_wait,
-        .compute_seconds = result.seconds.pass - result.seconds.tensor_wait,
-        .optimizer_seconds = result.seconds.optimizer,
-        .pass_seconds = result.seconds.pass,
-        .norm_seconds = result.seconds.norm,
-        .data_seconds = (double)(trainer->read_time - read_time) * 1e-9,
-    };
-    report_step(&trainer->report, &report);
-    if (config->observe)
-        config->observe(config->observer, &report);
+    course->stopping = result.stop;
+    course->last = result;
+    trainer_report_step(trainer);
     return WEFT_OK;
 }
-
-/* Progress of a run, besides its state. */
-struct trainer_course {
-    uint64_t begin, end;       /* steps taken when it began or resumed; step after which it ends this time */
-    uint64_t saved, evaluated; /* steps taken at the last checkpoint, at the last evaluation; UINT64_MAX: none yet */
-    bool stopping;             /* some rank was asked to stop; the same on all ranks */
-    bool is_best;              /* under --patience: the last evaluation was the best, and no checkpoint has it yet */
-};
 
 /* Whether the run evaluates after `step` steps, wherever it is interrupted. */
 static bool is_scheduled(const struct train_config *config, uint64_t step)
@@ -127,7 +134,7 @@ static bool is_scheduled(const struct train_config *config, uint64_t step)
 }
 
 /* An evaluation that is interrupted leaves no trace: the resumed run repeats it. */
-static weft_status trainer_evaluate(struct trainer *trainer, struct trainer_course *course, struct error *error)
+static weft_status trainer_evaluate(struct trainer *trainer, struct error *error)
 {
     const struct train_config *config = &trainer->config;
     struct early_stopping *stopping = &trainer->state.early_stopping;
@@ -138,16 +145,16 @@ static weft_status trainer_evaluate(struct trainer *trainer, struct trainer_cour
     const struct executor_input input = {.context = trainer, .read = read_held_out, .stop = trainer->stop};
     double loss;
     weft_status status =
-        executor_evaluate(trainer->executor, &input, 0, (uint32_t)count, &loss, &course->stopping, error);
-    if (status != WEFT_OK || course->stopping)
+        executor_evaluate(trainer->world.executor, &input, 0, (uint32_t)count, &loss, &trainer->course.stopping, error);
+    if (status != WEFT_OK || trainer->course.stopping)
         return status;
-    course->evaluated = step;
+    trainer->course.evaluated = step;
     report_evaluation(&trainer->report, step, loss);
     /* A run that ends at --stop-at evaluates there too, but an uninterrupted run would not. */
     if (!is_scheduled(config, step))
         return WEFT_OK;
     if (config->patience)
-        course->is_best = early_stopping_note(stopping, step, loss);
+        trainer->course.is_best = early_stopping_note(stopping, step, loss);
     stopping->last_step = step;
     return WEFT_OK;
 }
@@ -162,16 +169,16 @@ static weft_status note_agreed(struct trainer *trainer, weft_status status)
 /* All weights on rank 0: in place, or gathered into *memory. Collective. */
 static weft_status gather_weights(struct trainer *trainer, float **weights, float **memory, struct error *error)
 {
-    const weft_status status = executor_settle(trainer->executor, error);
-    *weights = executor_flat_values(trainer->executor);
+    const weft_status status = executor_settle(trainer->world.executor, error);
+    *weights = executor_flat_values(trainer->world.executor);
     if (status != WEFT_OK || *weights)
         return status;
     const struct model_description *whole = trainer->description;
     /* The others send before they hear of a failure here, so rank 0 ends the job. */
-    if (trainer->rank == 0 && !(*memory = malloc(whole->elements * sizeof **memory)))
+    if (trainer->world.rank == 0 && !(*memory = malloc(whole->elements * sizeof **memory)))
         return error_memory(error, whole->elements * sizeof **memory, "the weights of a sample");
     *weights = *memory;
-    return state_layout_gather_values(trainer->layout, whole, *memory, error);
+    return state_layout_gather_values(trainer->world.layout, whole, *memory, error);
 }
 
 static weft_status write_sample(struct trainer *trainer, const float *weights, struct error *error)
@@ -203,13 +210,13 @@ static weft_status trainer_sample(struct trainer *trainer, struct error *error)
 {
     float *weights = NULL, *memory = NULL;
     uint32_t samples = trainer->config.sample && trainer->out && text_is_known(&trainer->text);
-    weft_status status = weft_broadcast(&samples, 1, WEFT_U32, 0, trainer->comm);
+    weft_status status = weft_broadcast(&samples, 1, WEFT_U32, 0, trainer->world.comm);
     if (status != WEFT_OK)
         return error_set(error, status, "%s", weft_message(trainer->context));
     if (!samples)
         return WEFT_OK;
     status = gather_weights(trainer, &weights, &memory, error);
-    if (status == WEFT_OK && trainer->rank == 0)
+    if (status == WEFT_OK && trainer->world.rank == 0)
         status = write_sample(trainer, weights, error);
     free(memory);
     return status;
@@ -219,7 +226,7 @@ static weft_status trainer_sample(struct trainer *trainer, struct error *error)
 static weft_status report_stopped(struct trainer *trainer, struct error *error)
 {
     int32_t number = trainer->stop ? (int32_t)*trainer->stop : 0;
-    weft_status status = weft_allreduce(&number, &number, 1, WEFT_I32, WEFT_MAX, trainer->comm);
+    weft_status status = weft_allreduce(&number, &number, 1, WEFT_I32, WEFT_MAX, trainer->world.comm);
     if (status != WEFT_OK)
         return error_set(error, status, "%s", weft_message(trainer->context));
     trainer->stopped_by = number;
@@ -250,92 +257,94 @@ static bool should_stop_early(const struct trainer *trainer)
     return early_stopping_is_due(&trainer->state.early_stopping, (uint64_t)trainer->config.patience);
 }
 
-static weft_status save(struct trainer *trainer, struct trainer_course *course, bool last, bool *speaks,
-                        struct error *error)
+static weft_status save(struct trainer *trainer, bool last, bool *speaks, struct error *error)
 {
-    const weft_status status = executor_settle(trainer->executor, error);
+    const weft_status status = executor_settle(trainer->world.executor, error);
     if (status != WEFT_OK)
         return status;
-    course->saved = trainer->state.step;
-    course->is_best = false;
-    return note_agreed(trainer, checkpoint_writer_begin(trainer->writer, last, speaks, error));
+    trainer->course.saved = trainer->state.step;
+    trainer->course.is_best = false;
+    return note_agreed(trainer, checkpoint_writer_begin(trainer->world.writer, last, speaks, error));
 }
 
 /* Evaluate and checkpoint if due. A run that was stopped in an evaluation repeats it. */
-static weft_status pause_between_steps(struct trainer *trainer, struct trainer_course *course, bool *speaks,
-                                       struct error *error)
+static weft_status pause_between_steps(struct trainer *trainer, bool *speaks, struct error *error)
 {
     const struct train_config *config = &trainer->config;
     const uint64_t step = trainer->state.step;
     weft_status status = WEFT_OK;
     if (is_scheduled(config, step) && trainer->state.early_stopping.last_step != step)
-        status = trainer_evaluate(trainer, course, error);
-    if (status != WEFT_OK || course->stopping || !config->checkpoint_dir)
+        status = trainer_evaluate(trainer, error);
+    if (status != WEFT_OK || trainer->course.stopping || !config->checkpoint_dir)
         return status;
     const bool due =
-        step != course->begin && config->checkpoint_every && step % (uint64_t)config->checkpoint_every == 0;
-    return due || course->is_best ? save(trainer, course, should_stop_early(trainer), speaks, error) : WEFT_OK;
+        step != trainer->course.begin && config->checkpoint_every && step % (uint64_t)config->checkpoint_every == 0;
+    return due || trainer->course.is_best ? save(trainer, should_stop_early(trainer), speaks, error) : WEFT_OK;
 }
 
 /* The last checkpoint is complete before the last evaluation, which may take long. */
-static weft_status save_and_evaluate(struct trainer *trainer, struct trainer_course *course, bool *speaks,
-                                     struct error *error)
+static weft_status save_and_evaluate(struct trainer *trainer, bool *speaks, struct error *error)
 {
     const struct training_state *state = &trainer->state;
     const uint64_t before = state->early_stopping.last_step;
     weft_status status = WEFT_OK;
-    if (trainer->writer && (course->saved != state->step || course->is_best))
-        status = save(trainer, course, true, speaks, error);
+    if (trainer->world.writer && (trainer->course.saved != state->step || trainer->course.is_best))
+        status = save(trainer, true, speaks, error);
     if (status == WEFT_OK)
-        status = note_agreed(trainer, checkpoint_writer_finish(trainer->writer, speaks, error));
-    if (status == WEFT_OK && !course->stopping && course->evaluated != state->step)
-        status = trainer_evaluate(trainer, course, error);
+        status = note_agreed(trainer, checkpoint_writer_finish(trainer->world.writer, speaks, error));
+    if (status == WEFT_OK && !trainer->course.stopping && trainer->course.evaluated != state->step)
+        status = trainer_evaluate(trainer, error);
     if (status != WEFT_OK)
         return status;
-    if (trainer->writer && state->early_stopping.last_step != before)
-        status = note_agreed(trainer, checkpoint_writer_amend(trainer->writer, speaks, error));
+    if (trainer->world.writer && state->early_stopping.last_step != before)
+        status = note_agreed(trainer, checkpoint_writer_amend(trainer->world.writer, speaks, error));
     return status;
 }
 
-static weft_status loop_trainer_run(struct trainer *trainer, bool *speaks, struct error *error)
+static weft_status run_to_end(struct trainer *trainer, bool *speaks, struct error *error)
 {
     const struct train_config *config = &trainer->config;
     struct training_state *state = &trainer->state;
-    struct trainer_course course = {
-        .begin = state->step,
-        .end = (uint64_t)(config->stop_at && config->stop_at < config->steps ? config->stop_at : config->steps),
-        .saved = UINT64_MAX,
-        .evaluated = UINT64_MAX,
-    };
+    const struct trainer_course *course = &trainer->course;
     weft_status status = WEFT_OK;
-    while (state->step < course.end && !course.stopping && !should_stop_early(trainer)) {
-        if ((status = pause_between_steps(trainer, &course, speaks, error)) != WEFT_OK)
+    while (state->step < course->end && !course->stopping && !should_stop_early(trainer)) {
+        if ((status = pause_between_steps(trainer, speaks, error)) != WEFT_OK)
             return status;
-        if (course.stopping || should_stop_early(trainer))
+        if (course->stopping || should_stop_early(trainer))
             break;
-        if ((status = trainer_take_step(trainer, &course.stopping, speaks, error)) != WEFT_OK)
+        if ((status = trainer_take_step(trainer, speaks, error)) != WEFT_OK)
             return status;
-        if ((status = note_agreed(trainer, checkpoint_writer_poll(trainer->writer, speaks, error))) != WEFT_OK)
+        if ((status = note_agreed(trainer, checkpoint_writer_poll(trainer->world.writer, speaks, error))) != WEFT_OK)
             return status;
     }
-    if ((status = save_and_evaluate(trainer, &course, speaks, error)) != WEFT_OK ||
-        (status = executor_settle(trainer->executor, error)) != WEFT_OK)
+    if ((status = save_and_evaluate(trainer, speaks, error)) != WEFT_OK ||
+        (status = executor_settle(trainer->world.executor, error)) != WEFT_OK)
         return status;
     if (config->patience && trainer->out)
         report_best(trainer);
-    if (course.stopping)
+    if (course->stopping)
         status = report_stopped(trainer, error);
     report_end(&trainer->report,
-               course.stopping || state->step < (uint64_t)config->steps ? REPORT_STOPPED : REPORT_FINISHED);
-    if (!course.stopping)
+               course->stopping || state->step < (uint64_t)config->steps ? REPORT_STOPPED : REPORT_FINISHED);
+    if (!course->stopping)
         status = trainer_agree(trainer, trainer_sample(trainer, error), speaks, error);
     return status;
 }
 
 weft_status trainer_run(struct trainer *trainer, bool *speaks, struct error *error)
 {
+    const struct train_config *config = &trainer->config;
+    trainer->course = (struct trainer_course){
+        .begin = trainer->state.step,
+        .end = (uint64_t)(config->stop_at && config->stop_at < config->steps ? config->stop_at : config->steps),
+        .saved = UINT64_MAX,
+        .evaluated = UINT64_MAX,
+    };
     *speaks = true;
-    weft_status status = loop_trainer_run(trainer, speaks, error);
+    weft_status status = run_to_end(trainer, speaks, error);
+    while (status != WEFT_OK && recovery_is_possible(trainer, status))
+        if ((status = recovery_run(trainer, speaks, error)) == WEFT_OK)
+            status = run_to_end(trainer, speaks, error);
     if (status != WEFT_OK)
         report_end(&trainer->report, REPORT_FAILED);
     /* A failure on this rank alone aborts the job, because the others would wait for this rank. */
@@ -360,7 +369,7 @@ const struct model_description *trainer_description(const struct trainer *traine
 
 uint64_t trainer_predicted_memory(const struct trainer *trainer)
 {
-    return memory_estimate_total(&trainer->memory);
+    return memory_estimate_total(&trainer->world.memory);
 }
 
 int trainer_stopped_by(const struct trainer *trainer)
@@ -370,7 +379,7 @@ int trainer_stopped_by(const struct trainer *trainer)
 
 struct executor *trainer_executor(const struct trainer *trainer)
 {
-    return trainer->executor;
+    return trainer->world.executor;
 }
 
 struct device *trainer_device(const struct trainer *trainer)

@@ -3,8 +3,7 @@
 #include "core/topology/limits.h"
 #include "training/model/shape.h"
 #include "training/optimizer/learning_rate.h"
-#include "training/parallel/execute/costs.h"
-#include "training/parallel/state_transfer.h"
+#include "training/train/loop/internal/initial_state.h"
 #include "training/train/loop/internal/trainer_parts.h"
 #include "training/train/report/profile.h"
 
@@ -26,33 +25,6 @@ static weft_status trainer_check_config(const struct train_config *config, struc
         return error_set(error, WEFT_ERROR_ARGUMENT, "--warmup %" PRId64 " is longer than the run of %" PRId64 " steps",
                          config->warmup, config->steps);
     return settings_check_names(config->resume_change, error);
-}
-
-static weft_status choose_mesh(struct trainer *trainer, struct error *error)
-{
-    const struct train_config *config = &trainer->config;
-    trainer->nodes = calloc(trainer->ranks, sizeof *trainer->nodes);
-    if (!trainer->nodes)
-        return error_memory(error, trainer->ranks * sizeof *trainer->nodes, "the nodes of the ranks");
-    for (uint32_t r = 0; r < trainer->ranks; r++)
-        trainer->nodes[r] = (uint32_t)weft_comm_node_of(trainer->comm, (int)r);
-    weft_status status = parallel_choice_of(config, trainer->description, trainer->ranks, &trainer->parallel, error);
-    return status == WEFT_OK
-               ? parallel_choice_place(config, trainer->description, trainer->nodes, &trainer->parallel, error)
-               : status;
-}
-
-/* Check that this node has enough memory for its ranks. */
-static weft_status trainer_check_memory(struct trainer *trainer, struct error *error)
-{
-    const struct memory_ranks ranks = {.count = trainer->ranks,
-                                       .nodes = trainer->nodes,
-                                       .casts_bf16 = kernel_set_casts(WEFT_BF16, trainer->kernels.set)};
-    struct limits limits;
-    weft_status status = limits_read(&limits, error);
-    return status == WEFT_OK ? memory_check(&trainer->config, trainer->description, &trainer->parallel, &ranks,
-                                            trainer->rank, limits_touchable(&limits), &trainer->memory, error)
-                             : status;
 }
 
 static struct report_options report_options_of(const struct trainer *trainer)
@@ -80,9 +52,17 @@ static struct text_sources sources_of(const struct train_config *config)
 static weft_status choose_kernels(struct trainer *trainer, bool *speaks, struct error *error)
 {
     const weft_type activations = trainer->config.activations;
-    weft_status status = kernel_choice_reach(trainer->context, trainer->comm, trainer->config.kernels, activations,
-                                             &trainer->kernels, speaks, error);
+    weft_status status = kernel_choice_reach(trainer->context, trainer->world.comm, trainer->config.kernels,
+                                             activations, &trainer->kernels, speaks, error);
     trainer->agreed = status != WEFT_OK;
+    return status;
+}
+
+static weft_status read_limits(struct trainer *trainer, struct error *error)
+{
+    struct limits limits;
+    const weft_status status = limits_read(&limits, error);
+    trainer->touchable = status == WEFT_OK ? limits_touchable(&limits) : 0;
     return status;
 }
 
@@ -109,10 +89,11 @@ static weft_status trainer_open_prepare(struct trainer *trainer, struct error *e
         return status;
     if ((status = parameter_rules_apply(&config->rules, trainer->description, error)) != WEFT_OK)
         return status;
-    if ((status = choose_mesh(trainer, error)) != WEFT_OK)
+    if ((status = read_limits(trainer, error)) != WEFT_OK || (status = trainer_world_choose(trainer, error)) != WEFT_OK)
         return status;
+    trainer->rate_ranks = trainer->world.parallel.mesh.extent[MESH_DATA];
     /* Only now, so that a run that cannot be leaves no directory. */
-    if (trainer->rank == 0 && config->checkpoint_dir &&
+    if (trainer->world.rank == 0 && config->checkpoint_dir &&
         (status = checkpoint_claim(config->checkpoint_dir, &trainer->claim, error)) != WEFT_OK)
         return status;
     if (config->profile && ((status = profile_describe(config->profile, trainer->description, error)) != WEFT_OK ||
@@ -129,164 +110,27 @@ static weft_status trainer_open_prepare(struct trainer *trainer, struct error *e
                                                  : dataset_open(&config->data, 1, &options, &trainer->dataset, error);
     if (status == WEFT_OK && trainer->text.tokenizer && dataset_bytes_per_token(trainer->dataset) > 0)
         trainer->text.bytes_per_token = dataset_bytes_per_token(trainer->dataset);
-    if (status == WEFT_OK && trainer->rank == 0 && (config->checkpoint_dir || config->resume))
+    if (status == WEFT_OK && trainer->world.rank == 0 && (config->checkpoint_dir || config->resume))
         status = dataset_identify(trainer->dataset, &trainer->identity, error);
     return status;
 }
 
-/* Where layers are divided among ranks, measure on rank 0 what each costs. Collective. */
-static weft_status agree_on_costs(struct trainer *trainer, bool *speaks, struct error *error)
-{
-    const size_t layers = trainer->description->layer_count;
-    struct executor_config executor = parallel_choice_executor(&trainer->config, &trainer->parallel);
-    weft_status status = WEFT_OK;
-    if (trainer->parallel.mesh.extent[MESH_PIPELINE] == 1 || trainer->parallel.first_unit)
-        return WEFT_OK;
-    if (trainer->config.costs) {
-        trainer->parallel.costs = trainer->config.costs;
-        return WEFT_OK;
-    }
-    executor.description = trainer->description;
-    executor.model.sparse_table = executor_wants_sparse_table(&executor);
-    trainer->costs = calloc(layers, sizeof *trainer->costs);
-    if (!trainer->costs)
-        status = error_memory(error, layers * sizeof *trainer->costs, "the costs of layers");
-    else if (trainer->rank == 0)
-        status = costs_measure(trainer->description, trainer->device, &executor.model, trainer->costs, error);
-    trainer->parallel.costs = trainer->costs;
-    status = trainer_agree(trainer, status, speaks, error);
-    if (status == WEFT_OK && (status = weft_broadcast(trainer->costs, layers, WEFT_F64, 0, trainer->comm)) != WEFT_OK)
-        error_set(error, status, "%s", weft_message(trainer->context));
-    return status;
-}
-
-/* Open the executor, which owns weights, gradients, moments and activations. Collective. */
-static weft_status open_executor(struct trainer *trainer, bool *speaks, struct error *error)
-{
-    const struct train_config *config = &trainer->config;
-    struct executor_config options = parallel_choice_executor(config, &trainer->parallel);
-    options.context = trainer->context;
-    options.comm = trainer->comm;
-    options.device = trainer->device;
-    options.sums = trainer->sums;
-    options.pace = config->pace;
-    weft_status status =
-        trainer_agree(trainer, model_description_copy(trainer->description, &trainer->own, error), speaks, error);
-    options.description = trainer->own;
-    if (status == WEFT_OK)
-        status = executor_open(&options, &trainer->executor, speaks, error);
-    trainer->agreed = status != WEFT_OK;
-    if (status == WEFT_OK && config->profile)
-        executor_watch(trainer->executor, profile_watch, config->profile);
-    trainer->state = (struct training_state){.description = trainer->description,
-                                             .kernels = kernel_set_names[trainer->kernels.set],
-                                             .text = &trainer->text,
-                                             .data = &trainer->identity};
-    if (config->activations == WEFT_F16)
-        trainer->state.loss_scale.scale = LOSS_SCALE_FIRST;
-    return status;
-}
-
-static weft_status trainer_open_report(struct trainer *trainer, struct error *error)
+weft_status trainer_open_report(struct trainer *trainer, struct error *error)
 {
     const struct report_options reports = report_options_of(trainer);
-    return report_open(&trainer->report, trainer->rank == 0 ? &reports : &(struct report_options){0}, error);
-}
-
-static weft_status trainer_open_resume(struct trainer *trainer, bool *speaks, struct error *error)
-{
-    weft_status status =
-        training_state_load(&trainer->state, &trainer->config, trainer->config.resume, trainer->changes, speaks, error);
-    trainer->agreed = status != WEFT_OK;
-    return status;
-}
-
-/* Initial values are functions of the seed and the place of an element: every rank computes its own. Under ZeRO-3 a group is
- * computed where it will be gathered, because there may be no room for all of them. */
-static weft_status initialize_weights(struct trainer *trainer, struct error *error)
-{
-    const uint64_t seed = (uint64_t)trainer->config.seed;
-    const struct model_description *own = trainer->own;
-    struct value_groups *groups = executor_values(trainer->executor);
-    float *flat = value_groups_flat(groups);
-    weft_status status = WEFT_OK;
-    if (flat)
-        return model_initialize(own, trainer->device, flat, seed, error);
-    for (uint32_t g = 0; status == WEFT_OK && g < own->group_count; g++) {
-        float *values = value_groups_values(groups, g, 0, 0);
-        if (!own->groups[g].count)
-            continue;
-        status = model_initialize_group(own, trainer->device, g, values, seed, error);
-        value_groups_store(groups, g, values);
-    }
-    return status;
-}
-
-/* Rank 0 reads the weights to begin with, and sends every rank its own. */
-static weft_status read_pretrained(struct trainer *trainer, bool *speaks, struct error *error)
-{
-    const struct model_description *whole = trainer->description;
-    float *values = NULL;
-    weft_status status = WEFT_OK;
-    if (trainer->rank == 0) {
-        values = calloc(whole->elements, sizeof *values);
-        status = values ? pretrained_read(trainer->config.pretrained, whole, values, error)
-                        : error_memory(error, whole->elements * sizeof *values, "the weights to begin with");
-    }
-    status = trainer_agree(trainer, status, speaks, error);
-    if (status == WEFT_OK)
-        status = state_layout_scatter_values(trainer->layout, whole, values, error);
-    free(values);
-    return status;
-}
-
-static weft_status begin_state(struct trainer *trainer, bool *speaks, struct error *error)
-{
-    const struct train_config *config = &trainer->config;
-    uint32_t from = trainer->rank == 0 && config->pretrained;
-    struct state_pieces pieces = {0};
-    weft_status status = trainer_agree(
-        trainer, executor_state_pieces(trainer->executor, trainer->description, &pieces, error), speaks, error);
-    if (status == WEFT_OK)
-        status = state_layout_open(trainer->context, trainer->comm, &pieces, &trainer->layout, speaks, error);
-    free(pieces.pieces);
-    trainer->state.layout = trainer->layout;
-    if (status == WEFT_OK && (status = weft_broadcast(&from, 1, WEFT_U32, 0, trainer->comm)) != WEFT_OK)
-        error_set(error, status, "%s", weft_message(trainer->context));
-    if (status != WEFT_OK)
-        return status;
-    if (config->resume)
-        status = trainer_open_resume(trainer, speaks, error);
-    else if (from)
-        status = read_pretrained(trainer, speaks, error);
-    else
-        status = trainer_agree(trainer, initialize_weights(trainer, error), speaks, error);
-    if (status == WEFT_OK)
-        value_groups_changed(executor_values(trainer->executor));
-    return status;
-}
-
-static weft_status trainer_open_writer(struct trainer *trainer, bool *speaks, struct error *error)
-{
-    const struct checkpoint_writer_setup setup = {
-        .context = trainer->context,
-        .comm = trainer->comm,
-        .config = &trainer->config,
-        .state = &trainer->state,
-        .report = &trainer->report,
-    };
-    return checkpoint_writer_open(&setup, &trainer->writer, speaks, error);
+    trainer->reports = trainer->world.rank == 0;
+    return report_open(&trainer->report, trainer->world.rank == 0 ? &reports : &(struct report_options){0}, error);
 }
 
 static void trainer_open_describe(const struct trainer *trainer)
 {
     const struct train_config *config = &trainer->config;
-    const struct parallel_choice *parallel = &trainer->parallel;
+    const struct parallel_choice *parallel = &trainer->world.parallel;
     const struct micro_batch_division division = parallel_choice_division(parallel);
     const uint32_t data = division.ranks, total = division.total, rounds = micro_batch_rounds(&division);
     char choice[PARALLEL_CHOICE_TEXT_BYTES];
     char shape[SHAPE_TEXT_BYTES];
-    int nodes = weft_comm_nodes(trainer->comm);
+    int nodes = weft_comm_nodes(trainer->world.comm);
     if (!trainer->out)
         return;
     fprintf(trainer->out, "data   %s\n", dataset_describe(trainer->dataset));
@@ -298,16 +142,17 @@ static void trainer_open_describe(const struct trainer *trainer)
             config->micro_batch, config->sequence, rounds, rounds > total / data ? " at most" : "");
     if (data > 1)
         fprintf(trainer->out, "; %.1f MiB of %s gradients summed while backward goes on",
-                (double)(executor_gradient_elements(trainer->executor) * weft_type_size(config->gradients)) / 1048576.0,
+                (double)(executor_gradient_elements(trainer->world.executor) * weft_type_size(config->gradients)) /
+                    1048576.0,
                 weft_type_name(config->gradients));
     fprintf(trainer->out, "; %" PRId64 " compute thread%s a rank (%s), %s%s\n", config->threads,
             config->threads == 1 ? "" : "s", trainer->device->kernels, weft_type_name(config->activations),
             config->activations == WEFT_F32 ? "" : " with f32 weights");
     char why[KERNEL_CHOICE_TEXT_BYTES];
-    if (*kernel_choice_describe(&trainer->kernels, trainer->comm, why))
+    if (*kernel_choice_describe(&trainer->kernels, trainer->world.comm, why))
         fprintf(trainer->out, "kernels %s\n", why);
     char parts[MEMORY_TEXT_BYTES];
-    fprintf(trainer->out, "memory %s\n", memory_estimate_describe(&trainer->memory, parts));
+    fprintf(trainer->out, "memory %s\n", memory_estimate_describe(&trainer->world.memory, parts));
     if (trainer->description->frozen_weights)
         fprintf(trainer->out, "frozen %.2fM of the parameters\n", (double)trainer->description->frozen_weights * 1e-6);
     if (config->pretrained && !trainer->state.step)
@@ -328,17 +173,17 @@ struct processors {
 /* The fraction of a processor that each compute thread of this rank gets when all ranks compute. */
 static weft_status share_processors(const struct trainer *trainer, double *share, struct error *error)
 {
-    const weft_comm *comm = trainer->comm;
+    const weft_comm *comm = trainer->world.comm;
     struct limits limits;
-    struct processors mine = {0}, *all = calloc(trainer->ranks, sizeof *all);
+    struct processors mine = {0}, *all = calloc(trainer->world.ranks, sizeof *all);
     uint32_t sharing = 0;
     if (limits_read(&limits, NULL) == WEFT_OK)
         mine = (struct processors){limits.processor_set, limits_processors(&limits)};
     uint32_t failed = !all || !mine.count;
-    weft_status status = weft_allreduce(&failed, &failed, 1, WEFT_U32, WEFT_MAX, trainer->comm);
+    weft_status status = weft_allreduce(&failed, &failed, 1, WEFT_U32, WEFT_MAX, trainer->world.comm);
     if (status == WEFT_OK && !failed)
-        status = weft_allgather(&mine, all, sizeof mine, WEFT_U8, trainer->comm);
-    for (uint32_t r = 0; status == WEFT_OK && !failed && r < trainer->ranks; r++)
+        status = weft_allgather(&mine, all, sizeof mine, WEFT_U8, trainer->world.comm);
+    for (uint32_t r = 0; status == WEFT_OK && !failed && r < trainer->world.ranks; r++)
         sharing += all[r].set == mine.set && weft_comm_node_of(comm, (int)r) == weft_comm_node(comm);
     free(all);
     if (status != WEFT_OK)
@@ -356,7 +201,7 @@ static weft_status measure_peak(struct trainer *trainer, double *peak, struct er
     if (status != WEFT_OK)
         return status;
     *peak = trainer->device->peak(trainer->device) * share;
-    status = weft_allreduce(peak, peak, 1, WEFT_F64, WEFT_SUM, trainer->comm);
+    status = weft_allreduce(peak, peak, 1, WEFT_F64, WEFT_SUM, trainer->world.comm);
     return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(trainer->context));
 }
 
@@ -383,10 +228,10 @@ static weft_status begin_report(struct trainer *trainer, bool wants_peak, struct
         .micro_batch = (uint64_t)config->micro_batch,
         .sequence = (uint64_t)config->sequence,
         .seed = (uint64_t)config->seed,
-        .ranks = trainer->ranks,
-        .nodes = (uint64_t)weft_comm_nodes(trainer->comm),
+        .ranks = trainer->world.ranks,
+        .nodes = (uint64_t)weft_comm_nodes(trainer->world.comm),
         .threads = (uint64_t)config->threads,
-        .rate = learning_rate_scaled(config->rate, config->scaling, trainer->parallel.mesh.extent[MESH_DATA]),
+        .rate = learning_rate_scaled(config->rate, config->scaling, trainer->rate_ranks),
         .tokens = (double)(config->batch * config->sequence),
         .flops = trainer_step_flops(trainer),
         .peak = peak,
@@ -405,11 +250,9 @@ weft_status trainer_open(const struct train_config *config, weft_context *contex
         return error_memory(error, sizeof *trainer, "the trainer");
     trainer->config = *config;
     trainer->context = context;
-    trainer->comm = comm;
     trainer->stop = stop;
-    trainer->rank = (uint32_t)weft_comm_rank(comm);
-    trainer->ranks = (uint32_t)weft_comm_size(comm);
-    trainer->out = trainer->rank == 0 ? out : NULL;
+    trainer->users = out;
+    trainer_world_enter(trainer, comm);
 
     const struct text_sources sources = sources_of(config);
     weft_status status = choose_kernels(trainer, speaks, error);
@@ -419,18 +262,18 @@ weft_status trainer_open(const struct train_config *config, weft_context *contex
         status = trainer_agree(trainer, trainer_open_prepare(trainer, error), speaks, error);
     if (status != WEFT_OK)
         goto fail;
-    status = agree_on_costs(trainer, speaks, error);
+    initial_state_clear(trainer);
+    status = trainer_world_measure(trainer, speaks, error);
     if (status == WEFT_OK)
-        status = trainer_agree(trainer, trainer_check_memory(trainer, error), speaks, error);
+        status = trainer_world_check(trainer, speaks, error);
     if (status == WEFT_OK)
         status = trainer_agree(trainer, trainer_open_report(trainer, error), speaks, error);
-    if (status != WEFT_OK)
-        goto fail;
-    status = open_executor(trainer, speaks, error);
     if (status == WEFT_OK)
-        status = begin_state(trainer, speaks, error);
-    if (status == WEFT_OK && config->checkpoint_dir)
-        status = trainer_open_writer(trainer, speaks, error);
+        status = trainer_world_open(trainer, speaks, error);
+    if (status == WEFT_OK)
+        status = initial_state_set(trainer, config->resume, speaks, error);
+    if (status == WEFT_OK)
+        status = trainer_world_open_writer(trainer, speaks, error);
     if (status != WEFT_OK)
         goto fail;
 
@@ -459,16 +302,13 @@ void trainer_close(struct trainer *trainer)
 {
     if (!trainer)
         return;
-    checkpoint_writer_close(trainer->writer);
-    state_layout_close(trainer->layout);
-    executor_close(trainer->executor);
+    trainer_world_close(&trainer->world);
+    trainer_world_close(&trainer->former);
     free(trainer->costs);
-    free(trainer->nodes);
     report_close(&trainer->report);
     dataset_close(trainer->dataset);
     text_close(&trainer->text);
     model_description_free(trainer->description);
-    model_description_free(trainer->own);
     if (trainer->device)
         trainer->device->close(trainer->device);
     if (trainer->sums)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JSON lines for programs: an object a line, with "event" first: "start", "step", "evaluation", "end". They are
+ * JSON lines for programs: an object a line, with "event" first: "start", "step", "evaluation", "recovery", "end". They are
  * appended, so that a resumed run continues its file. docs/tutorials/insight.md lists the keys.
  */
 #include "base/format/json_put.h"
@@ -150,6 +150,21 @@ static weft_status json_checkpoint(void *state, const struct report_checkpoint *
     return json_put_line(state, &writer, error);
 }
 
+static weft_status json_recovery(void *state, const struct report_recovery *recovery, double time, struct error *error)
+{
+    struct json_writer writer;
+    json_begin_event(&writer, "recovery");
+    json_put_unsigned(&writer, "step", recovery->step);
+    put_time(&writer, time);
+    JSON_PUT(&writer, "reason", recovery->reason, "plan", recovery->plan, "ranks_before", recovery->ranks_before,
+             "ranks", recovery->ranks, "step_before", recovery->before, "source",
+             recovery->from_memory ? "memory" : "storage");
+    put_figure(&writer, "agree_seconds", recovery->agree_seconds);
+    put_figure(&writer, "rebuild_seconds", recovery->rebuild_seconds);
+    put_figure(&writer, "restore_seconds", recovery->restore_seconds);
+    return json_put_line(state, &writer, error);
+}
+
 static weft_status json_last(void *state, const struct report_last *last, struct error *error)
 {
     const double tokens = (double)last->taken * last->run->tokens;
@@ -179,6 +194,7 @@ const struct report_sink report_sink_json = {
     .step = json_step,
     .evaluation = json_evaluation,
     .checkpoint = json_checkpoint,
+    .recovery = json_recovery,
     .end = json_last,
     .close = json_finish,
 };

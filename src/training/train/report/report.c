@@ -204,6 +204,21 @@ static void say_checkpoint(struct report *report, const struct report_checkpoint
                    checkpoint->files == 1 ? "" : "s", checkpoint->seconds, checkpoint->pause_seconds);
 }
 
+void report_recovery(struct report *report, const struct report_recovery *recovery)
+{
+    const double time = time_now();
+    char from[96] = "from memory";
+    if (!recovery->from_memory)
+        snprintf(from, sizeof from, "back from step %" PRIu64 ", as weights or moments were lost", recovery->before);
+    REPORT_TO_SINKS(report, recovery, recovery, time);
+    report_say(report, "lost   %s", recovery->reason);
+    report_say(report,
+               "go on  after step %" PRIu64
+               " %s, %u of %u ranks: %s; agreed in %.2f s, rebuilt in %.2f s, restored in %.2f s",
+               recovery->step, from, recovery->ranks, recovery->ranks_before, recovery->plan, recovery->agree_seconds,
+               recovery->rebuild_seconds, recovery->restore_seconds);
+}
+
 void report_checkpoint(struct report *report, const struct report_checkpoint *checkpoint)
 {
     const double time = time_now();

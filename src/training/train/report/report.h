@@ -114,6 +114,20 @@ struct report_checkpoint {
 
 void report_checkpoint(struct report *report, const struct report_checkpoint *checkpoint);
 
+/** A run has lost ranks and goes on. */
+struct report_recovery {
+    char reason[ERROR_TEXT_BYTES]; /**< the message of the failure */
+    const char *plan;              /**< what the others do: "data parallel over 3 ranks" */
+    uint32_t ranks_before, ranks;
+    uint64_t before, step;  /**< steps taken when it failed; those that it goes on from */
+    bool from_memory;       /**< of the survivors; otherwise from a checkpoint, or from the beginning */
+    double agree_seconds;   /**< until the survivors had found each other and agreed on a step */
+    double rebuild_seconds; /**< until memory and communicators were open again */
+    double restore_seconds; /**< until the state was in place */
+};
+
+void report_recovery(struct report *report, const struct report_recovery *recovery);
+
 void report_step(struct report *report, const struct report_step *step);
 
 /** An evaluation on held-out data after `step` steps. */

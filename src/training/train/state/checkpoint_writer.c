@@ -30,6 +30,8 @@ struct checkpoint_writer {
     struct checkpoint_parts parts;
     struct array_snapshot *snapshot;
 
+    bool completed; /* one has been */
+
     /* Of the current checkpoint. */
     enum stage stage;
     bool last;
@@ -192,6 +194,7 @@ static weft_status checkpoint_writer_settle(struct checkpoint_writer *writer, we
     if (status != WEFT_OK && writer->rank == 0)
         checkpoint_abandon(config->checkpoint_dir, writer->step);
     const bool forgiven = status != WEFT_OK && forgive && connected && config->checkpoint_go_on;
+    writer->completed |= status == WEFT_OK;
     if (status == WEFT_OK || forgiven)
         report_ended(writer, status, error);
     free_checkpoint(writer);
@@ -426,6 +429,11 @@ weft_status checkpoint_writer_open(const struct checkpoint_writer_setup *setup, 
         checkpoint_writer_start_thread(writer);
     *result = writer;
     return WEFT_OK;
+}
+
+bool checkpoint_writer_has_completed(const struct checkpoint_writer *writer)
+{
+    return writer->completed;
 }
 
 void checkpoint_writer_close(struct checkpoint_writer *writer)

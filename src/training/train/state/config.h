@@ -70,6 +70,8 @@ struct train_config {
     const char *resume;         /**< directory of checkpoints to resume from; NULL: start a new run */
     const char *resume_change;  /**< settings that may differ from the checkpoint's (settings.h); NULL: none */
 
+    uint32_t min_ranks; /**< the run goes on after it has lost ranks, as long as so many are left; 0: it ends */
+
     int64_t sample; /**< tokens to sample at the end; 0: none */
     const char *prompt;
     double temperature;

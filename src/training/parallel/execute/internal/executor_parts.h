@@ -93,6 +93,7 @@ struct executor {
     float *block;    /**< DEVICE_SQUARES_BLOCK elements, for the norm on a tensor axis */
     double *scratch; /**< sums of squares of one tensor, for the optimizer */
     bool *has_layer; /**< of each layer */
+    struct executor_task in_norm; /**< the step whose gradient is whole and whose norm is not known; number 0: none */
     struct executor_seconds seconds;
     double loaded;        /**< seconds of reading micro-batches, ever: no part of a pass */
     uint64_t began;       /**< clock_now(), of the step */

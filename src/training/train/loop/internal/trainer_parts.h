@@ -1,25 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The trainer's members, shared by trainer.c (the loop) and trainer_open.c (preparation). */
+/** The trainer's members, shared by trainer.c (the loop), trainer_open.c (preparation) and recovery.c. */
 #ifndef WEFT_TRAINING_TRAIN_LOOP_INTERNAL_TRAINER_PARTS_H
 #define WEFT_TRAINING_TRAIN_LOOP_INTERNAL_TRAINER_PARTS_H
 
 #include "training/checkpoint/checkpoint.h"
 #include "training/data/dataset.h"
 #include "training/parallel/agreement.h"
-#include "training/parallel/execute/executor.h"
-#include "training/train/loop/memory.h"
+#include "training/train/loop/internal/trainer_world.h"
 #include "training/train/loop/trainer.h"
 #include "training/train/report/report.h"
-#include "training/train/state/checkpoint_writer.h"
 #include "training/train/state/state.h"
 #include "training/train/text/text.h"
+
+/** Progress of a run, besides its state. */
+struct trainer_course {
+    uint64_t begin, end;       /* steps taken when it began or resumed; step after which it ends this time */
+    uint64_t saved, evaluated; /* steps taken at the last checkpoint, at the last evaluation; UINT64_MAX: none yet */
+    bool stopping;             /* some rank was asked to stop; the same on all ranks */
+    bool is_best;              /* under --patience: the last evaluation was the best, and no checkpoint has it yet */
+    bool has_checkpoint;       /* this run has written one */
+
+    /* The last step. */
+    struct executor_result last;
+    double loss_scale;
+    uint64_t step_began; /* clock_now() */
+    uint64_t read_time;  /* trainer.read_time when it began */
+};
 
 struct trainer {
     struct train_config config;
     weft_context *context;
-    weft_comm *comm;
-    uint32_t rank, ranks;
-    FILE *out;
+    struct trainer_world world;  /* of its ranks */
+    struct trainer_world former; /* that ranks were lost of, until `world` has its weights and moments */
+    FILE *users;                 /* output for users, of the rank that is rank 0; NULL: none */
+    FILE *out;                   /* the same on rank 0, otherwise NULL */
     const atomic_int *stop;
     int stopped_by; /* the greatest *stop of all ranks, if it ended the run */
 
@@ -27,30 +41,34 @@ struct trainer {
     struct kernel_choice kernels;   /* of all ranks */
     struct device *device;
     struct model_description *description; /* of the whole network */
-    struct model_description *own;         /* as far as it is this rank's */
-    struct text text; /* of the data's tokens */
+    struct text text;                      /* of the data's tokens */
     struct dataset *dataset;
     struct dataset_identity identity;  /* of it, on rank 0, where checkpoints are read or written */
     char changes[SETTINGS_TEXT_BYTES]; /* of settings since the checkpoint that was resumed, on rank 0 */
-    uint32_t *nodes;                   /* that the ranks are on */
-    struct parallel_choice parallel;
-    double *costs;                 /* of the layers, to balance a pipeline */
-    struct memory_estimate memory; /* of this rank */
-    struct device *sums;           /* for gradients: it can round to bf16 */
-    struct executor *executor;
-    struct state_layout *layout; /* which rank holds which weights and moments */
+    uint64_t touchable;                /* bytes of memory on this node, before any rank has taken some */
+    char mesh[MESH_TEXT_BYTES];        /* config.mesh, where another one was chosen after a failure */
+    double *costs;                     /* of the layers, to balance a pipeline */
+    uint32_t rate_ranks;               /* data ranks that the learning rate was scaled for */
+    struct device *sums;               /* for gradients: it can round to bf16 */
     struct training_state state;
-    struct checkpoint_writer *writer; /* NULL: no checkpoints */
+    struct trainer_course course;
     struct report report;
+    bool reports; /* this rank does: it is rank 0 */
     struct learning_rate schedule;
     uint64_t read_time; /* total nanoseconds of reading data */
     bool agreed;        /* all ranks have the same failure */
 };
 
+/** Open the report, with its sinks on rank 0. Local. Errors: those of report_open(). */
+weft_status trainer_open_report(struct trainer *trainer, struct error *error);
+
+/** Report the last step. */
+void trainer_report_step(struct trainer *trainer);
+
 /** Fail on all ranks or on none: see training/parallel/agreement.h. */
 static inline weft_status trainer_agree(struct trainer *trainer, weft_status status, bool *speaks, struct error *error)
 {
-    status = agreement_reach(trainer->context, trainer->comm, status, error, speaks);
+    status = agreement_reach(trainer->context, trainer->world.comm, status, error, speaks);
     trainer->agreed = status != WEFT_OK;
     return status;
 }

@@ -59,6 +59,7 @@ struct report_sink {
     weft_status (*evaluation)(void *state, const struct report_held_out *held_out, struct error *error);
     weft_status (*checkpoint)(void *state, const struct report_checkpoint *checkpoint, double time,
                               struct error *error);
+    weft_status (*recovery)(void *state, const struct report_recovery *recovery, double time, struct error *error);
     weft_status (*end)(void *state, const struct report_last *last, struct error *error);
     void (*close)(void *state);
 };

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "training/train/loop/internal/initial_state.h"
+
+#include "training/parallel/state_transfer.h"
+#include "training/train/loop/internal/trainer_parts.h"
+
+#include <stdlib.h>
+
+void initial_state_clear(struct trainer *trainer)
+{
+    trainer->state = (struct training_state){.description = trainer->description,
+                                             .layout = trainer->world.layout,
+                                             .kernels = kernel_set_names[trainer->kernels.set],
+                                             .text = &trainer->text,
+                                             .data = &trainer->identity};
+    if (trainer->config.activations == WEFT_F16)
+        trainer->state.loss_scale.scale = LOSS_SCALE_FIRST;
+}
+
+static weft_status load_checkpoint(struct trainer *trainer, const char *directory, bool *speaks, struct error *error)
+{
+    weft_status status =
+        training_state_load(&trainer->state, &trainer->config, directory, trainer->changes, speaks, error);
+    trainer->agreed = status != WEFT_OK;
+    return status;
+}
+
+/* Initial values are functions of the seed and the place of an element: every rank computes its own. Under ZeRO-3 a group is
+ * computed where it will be gathered, because there may be no room for all of them. */
+static weft_status initialize_weights(struct trainer *trainer, struct error *error)
+{
+    const uint64_t seed = (uint64_t)trainer->config.seed;
+    const struct model_description *own = trainer->world.own;
+    struct value_groups *groups = executor_values(trainer->world.executor);
+    float *flat = value_groups_flat(groups);
+    weft_status status = WEFT_OK;
+    if (flat)
+        return model_initialize(own, trainer->device, flat, seed, error);
+    for (uint32_t g = 0; status == WEFT_OK && g < own->group_count; g++) {
+        float *values = value_groups_values(groups, g, 0, 0);
+        if (!own->groups[g].count)
+            continue;
+        status = model_initialize_group(own, trainer->device, g, values, seed, error);
+        value_groups_store(groups, g, values);
+    }
+    return status;
+}
+
+/* Rank 0 reads the weights to begin with, and sends every rank its own. */
+static weft_status read_pretrained(struct trainer *trainer, bool *speaks, struct error *error)
+{
+    const struct model_description *whole = trainer->description;
+    float *values = NULL;
+    weft_status status = WEFT_OK;
+    if (trainer->world.rank == 0) {
+        values = calloc(whole->elements, sizeof *values);
+        status = values ? pretrained_read(trainer->config.pretrained, whole, values, error)
+                        : error_memory(error, whole->elements * sizeof *values, "the weights to begin with");
+    }
+    status = trainer_agree(trainer, status, speaks, error);
+    if (status == WEFT_OK)
+        status = state_layout_scatter_values(trainer->world.layout, whole, values, error);
+    free(values);
+    return status;
+}
+
+weft_status initial_state_set(struct trainer *trainer, const char *directory, bool *speaks, struct error *error)
+{
+    uint32_t from = trainer->world.rank == 0 && trainer->config.pretrained;
+    weft_status status = weft_broadcast(&from, 1, WEFT_U32, 0, trainer->world.comm);
+    if (status != WEFT_OK)
+        return error_set(error, status, "%s", weft_message(trainer->context));
+    if (directory)
+        status = load_checkpoint(trainer, directory, speaks, error);
+    else if (from)
+        status = read_pretrained(trainer, speaks, error);
+    else
+        status = trainer_agree(trainer, initialize_weights(trainer, error), speaks, error);
+    if (status == WEFT_OK)
+        value_groups_changed(executor_values(trainer->world.executor));
+    return status;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** The state that a run begins with: a checkpoint's, that of --from, or initial weights. */
+#ifndef WEFT_TRAINING_TRAIN_LOOP_INTERNAL_INITIAL_STATE_H
+#define WEFT_TRAINING_TRAIN_LOOP_INTERNAL_INITIAL_STATE_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+
+struct trainer;
+
+/** No step has been taken. Weights and moments are not touched. */
+void initial_state_clear(struct trainer *trainer);
+
+/**
+ * Set weights and moments, which are 0, and the rest of a state that is clear: from the newest checkpoint below
+ * `directory`, or, where that is NULL, from the weights of --from, or else by the seed. Collective. Errors: those of
+ * training_state_load() and pretrained_read(), on all ranks.
+ */
+weft_status initial_state_set(struct trainer *trainer, const char *directory, bool *speaks, struct error *error);
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * What a run has only as long as its ranks stay the same: the mesh, the executor with its weights and moments, the
+ * layout of the state, the writer of checkpoints. After a failure the survivors open another one, and take the state of
+ * the former one over (recovery.h).
+ *
+ *     enter -> choose -> measure -> check -> open -> open_writer -> close
+ */
+#ifndef WEFT_TRAINING_TRAIN_LOOP_INTERNAL_TRAINER_WORLD_H
+#define WEFT_TRAINING_TRAIN_LOOP_INTERNAL_TRAINER_WORLD_H
+
+#include "training/parallel/execute/executor.h"
+#include "training/train/loop/memory.h"
+#include "training/train/state/checkpoint_writer.h"
+
+struct trainer;
+
+struct trainer_world {
+    weft_comm *comm; /**< of all its ranks; the context's */
+    uint32_t rank, ranks;
+    uint32_t *nodes; /**< that the ranks are on */
+    struct parallel_choice parallel;
+    struct memory_estimate memory; /**< of this rank */
+    struct model_description *own; /**< the network, as far as it is this rank's */
+    struct executor *executor;
+    uint64_t step;                    /**< of a former world: the steps that are whole in its weights and moments */
+    struct state_layout *layout;      /**< which rank holds which weights and moments */
+    struct checkpoint_writer *writer; /**< NULL: no checkpoints */
+};
+
+/** Begin trainer->world, with the ranks of `comm`. Local. */
+void trainer_world_enter(struct trainer *trainer, weft_comm *comm);
+
+/** Choose mesh, placement and schedule for the ranks of trainer->world. Local, the same on all ranks. Errors: those of
+ * parallel_choice_of() and parallel_choice_place(). */
+weft_status trainer_world_choose(struct trainer *trainer, struct error *error);
+
+/* The others are collective over the world's ranks, and fail on all of them or none; *speaks as for agreement_reach(). */
+
+/** What layers cost, where a pipeline divides them. */
+weft_status trainer_world_measure(struct trainer *trainer, bool *speaks, struct error *error);
+
+/** Whether the ranks of each node fit into its memory. Errors: MEMORY. */
+weft_status trainer_world_check(struct trainer *trainer, bool *speaks, struct error *error);
+
+/** Open executor and layout. Weights and moments are 0. */
+weft_status trainer_world_open(struct trainer *trainer, bool *speaks, struct error *error);
+
+/** Open the writer, where the run writes checkpoints. Rank 0 has claimed their directory. */
+weft_status trainer_world_open_writer(struct trainer *trainer, bool *speaks, struct error *error);
+
+/** Local. Allowed on a zeroed struct. */
+void trainer_world_close(struct trainer_world *world);
+
+#endif

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "training/train/loop/internal/recovery.h"
+
+#include "base/clock.h"
+#include "base/library_error.h"
+#include "training/parallel/state_transfer.h"
+#include "training/train/loop/internal/initial_state.h"
+#include "training/train/loop/internal/trainer_parts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool recovery_is_possible(const struct trainer *trainer, weft_status status)
+{
+    return trainer->config.min_ranks &&
+           (status == WEFT_ERROR_PEER || status == WEFT_ERROR_TIMEOUT || status == WEFT_ERROR_ABORTED);
+}
+
+struct recovery {
+    struct report_recovery report;
+    uint64_t mark;    /* when its phase began */
+    bool is_over;     /* this rank cannot go on with the others */
+    bool holds_state; /* the former executor's weights and moments are those of the step that the run goes on from */
+    bool anyone_does;
+    bool has_news; /* nobody may have reported the last step */
+};
+
+/* ---- the ranks that are left ---- */
+
+/* The state stays where it is until the next world has it. */
+static void leave_world(struct trainer *trainer)
+{
+    struct trainer_world *world = &trainer->world;
+    trainer->state.layout = NULL;
+    if (trainer->former.executor) { /* `world` was still being opened */
+        trainer_world_close(world);
+        return;
+    }
+    state_layout_close(world->layout);
+    world->layout = NULL;
+    world->step = trainer->state.step;
+    trainer->former = *world;
+}
+
+static weft_status meet(struct trainer *trainer, struct recovery *recovery, bool *speaks, struct error *error)
+{
+    const uint32_t least = trainer->config.min_ranks;
+    if (trainer->world.writer)
+        trainer->course.has_checkpoint |= checkpoint_writer_has_completed(trainer->world.writer);
+    checkpoint_writer_close(trainer->world.writer);
+    trainer->world.writer = NULL;
+    weft_status status = library_error(trainer->context, weft_shrink(trainer->context), error);
+    recovery->is_over = status != WEFT_OK;
+    if (status != WEFT_OK)
+        return status;
+    leave_world(trainer);
+    trainer_world_enter(trainer, weft_world(trainer->context));
+    if (trainer->world.ranks >= least)
+        return WEFT_OK;
+    recovery->is_over = trainer->agreed = true;
+    *speaks = trainer->world.rank == 0;
+    return error_set(error, WEFT_ERROR_PEER,
+                     "%u of %u ranks are left, and the run goes on with %u at least (--min-ranks): %s",
+                     trainer->world.ranks, trainer->former.ranks, least, recovery->report.reason);
+}
+
+/* ---- how far the run has come ---- */
+
+/* How far a rank has come. Sent as bytes. */
+struct rank_progress {
+    uint64_t step;        /* steps that are whole in its weights and moments */
+    uint64_t gradient_of; /* the step after that, if it can complete it; 0: it cannot */
+    struct early_stopping early_stopping;
+    struct loss_scale loss_scale;
+    struct executor_result last;
+    bool intact; /* its weights and moments are those of `step` */
+    bool stopping, has_checkpoint;
+};
+
+static struct rank_progress progress_of(const struct trainer *trainer)
+{
+    const struct training_state *state = &trainer->state;
+    const struct executor *executor = trainer->former.executor;
+    const uint64_t step = trainer->former.step;
+    struct rank_progress progress;
+    memset(&progress, 0, sizeof progress); /* and what lies between its members */
+    progress.step = step;
+    progress.gradient_of = executor_has_gradient(executor, step + 1) ? step + 1 : 0;
+    progress.early_stopping = state->early_stopping;
+    progress.loss_scale = state->loss_scale;
+    progress.last = trainer->course.last;
+    progress.intact = executor_updates_alone(executor);
+    progress.stopping = trainer->course.stopping;
+    progress.has_checkpoint = trainer->course.has_checkpoint;
+    return progress;
+}
+
+/* Whether a rank has, or can have, its part of the state after `step`. */
+static bool reaches(const struct rank_progress *progress, uint64_t step)
+{
+    return progress->intact && (progress->step == step || progress->gradient_of == step);
+}
+
+/* Go on from where the rank is that has come farthest. */
+static weft_status go_on_from_lead(struct trainer *trainer, const struct rank_progress *all, struct recovery *recovery,
+                                   struct error *error)
+{
+    struct training_state *state = &trainer->state;
+    struct trainer_course *course = &trainer->course;
+    const struct rank_progress *own = &all[trainer->world.rank], *lead = &all[0];
+    for (uint32_t r = 0; r < trainer->world.ranks; r++) {
+        const bool ahead =
+            all[r].step > lead->step ||
+            (all[r].step == lead->step && all[r].early_stopping.evaluations > lead->early_stopping.evaluations);
+        lead = ahead ? &all[r] : lead;
+        course->stopping |= all[r].stopping;
+        course->has_checkpoint |= all[r].has_checkpoint;
+    }
+    weft_status status = WEFT_OK;
+    recovery->holds_state = reaches(own, lead->step);
+    recovery->anyone_does = false;
+    for (uint32_t r = 0; r < trainer->world.ranks; r++)
+        recovery->anyone_does |= reaches(&all[r], lead->step);
+    if (recovery->holds_state && own->step < lead->step) {
+        status = executor_complete_step(trainer->former.executor, &lead->last, error);
+        recovery->has_news = true;
+    }
+    if (recovery->holds_state && status == WEFT_OK)
+        trainer->former.step = lead->step;
+    state->step = lead->step;
+    state->early_stopping = lead->early_stopping;
+    state->loss_scale = lead->loss_scale;
+    course->last = lead->last;
+    return status;
+}
+
+static weft_status agree_on_step(struct trainer *trainer, struct recovery *recovery, bool *speaks, struct error *error)
+{
+    const struct trainer_world *world = &trainer->world;
+    const struct rank_progress own = progress_of(trainer);
+    struct rank_progress *all = calloc(world->ranks, sizeof *all);
+    weft_status status = all ? WEFT_OK : error_memory(error, world->ranks * sizeof *all, "the states of the ranks");
+    status = trainer_agree(trainer, status, speaks, error);
+    if (status == WEFT_OK)
+        status = library_error(trainer->context, weft_allgather(&own, all, sizeof own, WEFT_U8, world->comm), error);
+    if (status == WEFT_OK)
+        status = trainer_agree(trainer, go_on_from_lead(trainer, all, recovery, error), speaks, error);
+    free(all);
+    return status;
+}
+
+/* ---- the mesh ---- */
+
+/* The pipeline's ranks of attempt `number`: as before, then fewer, then more, up to `most`. 0: that was all. */
+static uint32_t pipeline_of(uint32_t before, uint32_t most, uint32_t number)
+{
+    if (before > most)
+        return number < most ? most - number : 0;
+    return number < before ? before - number : number < most ? number + 1 : 0;
+}
+
+/* The first mesh that the ranks can have and that fits into their memory. */
+static weft_status choose_mesh(struct trainer *trainer, bool *speaks, struct error *error)
+{
+    const struct mesh *before = &trainer->former.parallel.mesh;
+    const uint32_t tensor = before->extent[MESH_TENSOR], ranks = trainer->world.ranks, places = ranks / tensor;
+    weft_status status = WEFT_ERROR_ARGUMENT;
+    error_set(error, status, "a tensor axis of %u ranks cannot be made of the %u that are left", tensor, ranks);
+    uint32_t pipeline;
+    for (uint32_t i = 0; status != WEFT_OK && ranks % tensor == 0 &&
+                         (pipeline = pipeline_of(before->extent[MESH_PIPELINE], places, i)) > 0;
+         i++) {
+        const struct mesh mesh = {
+            .extent = {[MESH_DATA] = places / pipeline, [MESH_PIPELINE] = pipeline, [MESH_TENSOR] = tensor}};
+        if (places % pipeline)
+            continue;
+        error_clear(error);
+        trainer->config.mesh = mesh_print(&mesh, trainer->mesh);
+        if ((status = trainer_world_choose(trainer, error)) != WEFT_OK)
+            continue;
+        if ((status = trainer_world_measure(trainer, speaks, error)) != WEFT_OK)
+            return status;
+        status = trainer_world_check(trainer, speaks, error);
+        if (status != WEFT_OK && status != WEFT_ERROR_MEMORY)
+            return status;
+    }
+    if (status != WEFT_OK)
+        *speaks = trainer->world.rank == 0;
+    trainer->agreed = status != WEFT_OK;
+    return status;
+}
+
+/* ---- what rank 0 does ---- */
+
+/* Before the state, which a checkpoint may have. Local. */
+static weft_status take_over_checkpoints(struct trainer *trainer, struct error *error)
+{
+    const struct train_config *config = &trainer->config;
+    weft_status status = WEFT_OK;
+    if (trainer->world.rank != 0)
+        return WEFT_OK;
+    if (config->checkpoint_dir && !trainer->claim)
+        status = checkpoint_claim(config->checkpoint_dir, &trainer->claim, error);
+    if (status == WEFT_OK && (config->checkpoint_dir || config->resume) && !trainer->identity.hash)
+        status = dataset_identify(trainer->dataset, &trainer->identity, error);
+    return status;
+}
+
+/* Metrics go on if their files can be opened here. The run goes on in any case. */
+static void take_over_report(struct trainer *trainer, struct recovery *recovery)
+{
+    struct report_run *run = &trainer->report.run;
+    run->peak *= (double)trainer->world.ranks / (double)run->ranks;
+    run->ranks = trainer->world.ranks;
+    run->nodes = (uint64_t)weft_comm_nodes(trainer->world.comm);
+    run->step = trainer->state.step;
+    if (trainer->world.rank != 0 || trainer->reports)
+        return;
+    const struct report_run same = *run;
+    struct error error = {0};
+    recovery->has_news = true;
+    report_close(&trainer->report);
+    if (trainer_open_report(trainer, &error) != WEFT_OK) {
+        const struct report_options lines = {
+            .out = trainer->out, .warnings = trainer->config.warnings, .every = (uint64_t)trainer->config.log_every};
+        report_close(&trainer->report);
+        if (lines.warnings)
+            fprintf(lines.warnings, "weft: %s; the run goes on without metrics\n", error.text);
+        (void)report_open(&trainer->report, &lines, &error);
+    }
+    report_begin(&trainer->report, &same);
+}
+
+/* ---- the state ---- */
+
+/* Weights and moments from the survivors' memory. *taken: all of them were there. */
+static weft_status take_state(struct trainer *trainer, const struct recovery *recovery, bool *taken, bool *speaks,
+                              struct error *error)
+{
+    const struct trainer_world *world = &trainer->world;
+    struct state_pieces pieces = {.description = trainer->description};
+    struct state_layout *source = NULL;
+    weft_status status = WEFT_OK;
+    *taken = false;
+    if (recovery->holds_state)
+        status = executor_state_pieces(trainer->former.executor, trainer->description, &pieces, error);
+    status = trainer_agree(trainer, status, speaks, error);
+    if (status == WEFT_OK && recovery->anyone_does)
+        status = state_layout_open(trainer->context, world->comm, &pieces, &source, speaks, error);
+    if (status == WEFT_ERROR_ARGUMENT) { /* no rank holds some element */
+        error_clear(error);
+        status = WEFT_OK;
+    } else if (status == WEFT_OK && source) {
+        status = state_layout_move(source, world->layout, error);
+        *taken = status == WEFT_OK;
+    }
+    state_layout_close(source);
+    free(pieces.pieces);
+    if (*taken)
+        value_groups_changed(executor_values(world->executor));
+    return status;
+}
+
+/* To the newest checkpoint, or to where the run began. */
+static weft_status go_back(struct trainer *trainer, bool *speaks, struct error *error)
+{
+    const struct train_config *config = &trainer->config;
+    const char *directory = trainer->course.has_checkpoint ? config->checkpoint_dir : config->resume;
+    if (!directory && config->from) {
+        trainer->agreed = true;
+        *speaks = trainer->world.rank == 0;
+        return error_set(error, WEFT_ERROR_DATA,
+                         "weights and moments were lost with a rank, and there is no checkpoint to go back to; give "
+                         "--checkpoint-dir and --checkpoint-every");
+    }
+    initial_state_clear(trainer);
+    weft_status status = initial_state_set(trainer, directory, speaks, error);
+    trainer->course.begin = trainer->state.step;
+    return status;
+}
+
+static weft_status restore(struct trainer *trainer, struct recovery *recovery, bool *speaks, struct error *error)
+{
+    struct trainer_course *course = &trainer->course;
+    const struct training_state *state = &trainer->state;
+    bool taken;
+    recovery->report.before = state->step;
+    weft_status status = take_state(trainer, recovery, &taken, speaks, error);
+    if (status == WEFT_OK && !taken)
+        status = go_back(trainer, speaks, error);
+    recovery->report.step = state->step;
+    recovery->report.from_memory = taken;
+    course->saved = UINT64_MAX;
+    course->evaluated = state->early_stopping.last_step == state->step ? state->step : UINT64_MAX;
+    course->is_best = trainer->config.patience && state->step && state->early_stopping.best_step == state->step;
+    return status;
+}
+
+/* ---- all of it ---- */
+
+/* Seconds of the phase that ends here. */
+static double end_phase(struct recovery *recovery)
+{
+    const uint64_t now = clock_now(), began = recovery->mark;
+    recovery->mark = now;
+    return (double)(now - began) * 1e-9;
+}
+
+static weft_status recover(struct trainer *trainer, struct recovery *recovery, bool *speaks, struct error *error)
+{
+    struct report_recovery *report = &recovery->report;
+    weft_status status = meet(trainer, recovery, speaks, error);
+    if (status == WEFT_OK)
+        status = agree_on_step(trainer, recovery, speaks, error);
+    report->agree_seconds += end_phase(recovery);
+    if (status == WEFT_OK)
+        status = choose_mesh(trainer, speaks, error);
+    if (status != WEFT_OK)
+        return status;
+    executor_keep_state(trainer->former.executor);
+    status = trainer_world_open(trainer, speaks, error);
+    report->rebuild_seconds += end_phase(recovery);
+    if (status == WEFT_OK)
+        status = trainer_agree(trainer, take_over_checkpoints(trainer, error), speaks, error);
+    if (status == WEFT_OK)
+        status = restore(trainer, recovery, speaks, error);
+    if (status == WEFT_OK)
+        status = trainer_world_open_writer(trainer, speaks, error);
+    report->restore_seconds += end_phase(recovery);
+    return status;
+}
+
+weft_status recovery_run(struct trainer *trainer, bool *speaks, struct error *error)
+{
+    char plan[PARALLEL_CHOICE_TEXT_BYTES];
+    struct recovery recovery = {.mark = clock_now(), .report = {.ranks_before = trainer->world.ranks}};
+    weft_status status;
+    do {
+        snprintf(recovery.report.reason, sizeof recovery.report.reason, "%s", error->text);
+        error_clear(error);
+        trainer->agreed = false;
+        status = recover(trainer, &recovery, speaks, error);
+    } while (status != WEFT_OK && !recovery.is_over && recovery_is_possible(trainer, status));
+    if (status != WEFT_OK)
+        return status;
+    trainer_world_close(&trainer->former);
+    take_over_report(trainer, &recovery);
+    if (recovery.has_news && recovery.report.from_memory && trainer->state.step > trainer->course.begin)
+        trainer_report_step(trainer);
+    recovery.report.ranks = trainer->world.ranks;
+    recovery.report.plan = parallel_choice_describe(&trainer->world.parallel, plan);
+    report_recovery(&trainer->report, &recovery.report);
+    return WEFT_OK;
+}
