@@ -117,6 +117,9 @@ struct executor_input {
                                0: 1 */
     const atomic_int *stop; /**< not 0: this rank wants to stop; NULL: it never does */
 
+    /** Called on each rank when its gradient is whole, before it sends its part of the norm; NULL: not called. */
+    weft_status (*before_norm)(void *context, struct error *error);
+
     /** Called on each rank before weights change; NULL: not called. */
     void (*before_update)(void *context);
 };
@@ -156,6 +159,13 @@ weft_status executor_step(struct executor *executor, const struct executor_input
  * their way until the next step uses them: call it before weights are read by other means. Not collective.
  */
 weft_status executor_settle(struct executor *executor, struct error *error);
+
+/**
+ * Compare what the ranks of the data axis hold alike, after a step: weights, and under ZeRO-0 the sums of gradients and optimizer
+ * state. Under ZeRO-3 they hold nothing alike. Collective. Errors, on all ranks: DATA; the message names the rank that
+ * differs from the others. *speaks as in training/parallel/agreement.h.
+ */
+weft_status executor_compare_replicas(struct executor *executor, bool *speaks, struct error *error);
 
 /* ---- after other ranks have failed, and weft_shrink(): the executor's communicators are dead ---- */
 

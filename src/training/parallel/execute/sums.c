@@ -226,6 +226,8 @@ weft_status executor_norm(struct executor *executor, struct executor_task *task,
     add_own_blocks(executor);
     *stop = task->input->stop && *task->input->stop;
     weft_status status = config->sums->finish(config->sums, error);
+    if (status == WEFT_OK && task->input->before_norm)
+        status = task->input->before_norm(task->input->context, error);
     if (status != WEFT_OK)
         return status;
     executor->in_norm = *task;

@@ -64,6 +64,14 @@ static uint64_t checkpoint_of(const struct train_config *config, const struct mo
     return whole / ranks;
 }
 
+/* This rank's copies of its state, and its neighbor's: see training/parallel/state_copies.h. */
+static uint64_t copies_of(const struct train_config *config, const struct parallel_choice *choice,
+                          const struct executor_memory *training)
+{
+    const uint64_t moments = optimizer_has_second_moments(config->optimizer.kind) ? 2 : 1;
+    return parallel_choice_needs_copies(config, choice) ? 4 * (training->optimizer / moments) * (moments + 1) : 0;
+}
+
 /* A ring through which the ranks of a node hand each other ordinary memory (core/collective/internal/staging.h). */
 static uint64_t staging_of(uint32_t others, struct memory_kept *kept)
 {
@@ -128,6 +136,7 @@ weft_status memory_estimate_of(const struct train_config *config, const struct m
     *estimate = surroundings_of(config, description, choice, ranks, rank, together, kept);
     weft_status status = training_of(config, description, choice, &kept->networks, point, &estimate->training, error);
     memory_kept_free(&own);
+    estimate->copies = copies_of(config, choice, &estimate->training);
     return status;
 }
 
@@ -139,7 +148,8 @@ void memory_kept_free(struct memory_kept *kept)
 
 uint64_t memory_estimate_total(const struct memory_estimate *estimate)
 {
-    return executor_memory_total(&estimate->training) + estimate->checkpoint + estimate->first_rank + estimate->rest;
+    return executor_memory_total(&estimate->training) + estimate->checkpoint + estimate->copies + estimate->first_rank +
+           estimate->rest;
 }
 
 const char *memory_estimate_describe(const struct memory_estimate *estimate, char text[MEMORY_TEXT_BYTES])
@@ -161,6 +171,7 @@ const char *memory_estimate_describe(const struct memory_estimate *estimate, cha
         {"lists of pieces", training->pieces},
         {"rows", training->rows},
         {"checkpoints", estimate->checkpoint},
+        {"copies", estimate->copies},
         {"rank 0 (transient)", estimate->first_rank},
         {"the rest", estimate->rest},
     };

@@ -9,6 +9,8 @@
  *     checkpoint      where checkpoints are written, room to copy what a rank writes of one: weights and
  *                     optimizer state divided by the ranks, or all on rank 0 where they are smaller than
  *                     --checkpoint-part
+ *     copies          where ranks keep copies of each other's state: twice this rank's weights and optimizer state, and twice a
+ *                     neighbor's
  *     rank 0          transient: weights that are read to begin with, or the model that samples, with all weights where
  *                     the rank does not have them, and MEMORY_OF_SAMPLE
  *     rest            MEMORY_OF_PROCESS; where other ranks are on the node, its share of the staging memory
@@ -27,6 +29,7 @@
 struct memory_estimate {
     struct executor_memory training;
     uint64_t checkpoint;
+    uint64_t copies;
     uint64_t first_rank; /**< 0 on all others */
     uint64_t rest;
 };

@@ -27,6 +27,11 @@ static weft_status check_zero(const struct train_config *config, struct error *e
                          "--parameter-server keeps all optimizer state on one rank, and --zero %" PRId64
                          " divides it; use one of them",
                          config->zero);
+    if (config->verify_every && config->zero == 3)
+        return error_set(
+            error, WEFT_ERROR_ARGUMENT,
+            "--verify-every compares what ranks hold alike, and with --zero 3 they hold nothing alike; use "
+            "one of them");
     return WEFT_OK;
 }
 
@@ -161,6 +166,17 @@ weft_status parallel_choice_place(const struct train_config *config, const struc
         return mesh_placement_parse(config->placement, &choice->placement, error);
     bytes_of_axes(config, description, choice, bytes);
     return mesh_placement_choose(&choice->mesh, nodes, bytes, &choice->placement, error);
+}
+
+/* ---- copies ---- */
+
+bool parallel_choice_needs_copies(const struct train_config *config, const struct parallel_choice *choice)
+{
+    const uint32_t *extent = choice->mesh.extent;
+    const bool updates_alone =
+        !choice->zero && !(optimizer_needs_norms(config->optimizer.kind) && extent[MESH_TENSOR] > 1);
+    return config->min_ranks && config->copy_every && mesh_ranks(&choice->mesh) > 1 &&
+           (!updates_alone || extent[MESH_DATA] == 1);
 }
 
 /* ---- the executor ---- */

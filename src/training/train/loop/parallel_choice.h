@@ -39,6 +39,10 @@ static inline struct micro_batch_division parallel_choice_division(const struct 
         .total = choice->micro_batches, .ranks = choice->mesh.extent[MESH_DATA], .counts = choice->shares};
 }
 
+/** Whether a rank may hold weights or moments that no other rank holds, or that a failed step may leave updated in part,
+ * in a run that goes on after it has lost ranks: other ranks then keep copies. */
+bool parallel_choice_needs_copies(const struct train_config *config, const struct parallel_choice *choice);
+
 /** The configuration of the run's executor, without context, communicator, devices and description. */
 struct executor_config parallel_choice_executor(const struct train_config *config,
                                                 const struct parallel_choice *choice);

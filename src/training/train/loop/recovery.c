@@ -20,9 +20,11 @@ bool recovery_is_possible(const struct trainer *trainer, weft_status status)
 
 struct recovery {
     struct report_recovery report;
-    uint64_t mark;    /* when its phase began */
-    bool is_over;     /* this rank cannot go on with the others */
-    bool holds_state; /* the former executor's weights and moments are those of the step that the run goes on from */
+    uint64_t mark;     /* when its phase began */
+    bool is_over;      /* this rank cannot go on with the others */
+    uint64_t copy;     /* the step of the newest copy that the survivors have; UINT64_MAX: none */
+    bool has_neighbor; /* this rank's neighbor, whose copies it has, is lost */
+    bool holds_state;  /* the former executor's weights and moments are those of the step that the run goes on from */
     bool anyone_does;
     bool has_news; /* nobody may have reported the last step */
 };
@@ -75,9 +77,30 @@ struct rank_progress {
     struct early_stopping early_stopping;
     struct loss_scale loss_scale;
     struct executor_result last;
-    bool intact; /* its weights and moments are those of `step` */
+    uint64_t own_copies[2], neighbors_copies[2]; /* the steps of its copies; UINT64_MAX: none */
+    bool keeps_lost;                             /* its neighbor is lost */
+    bool intact;                                 /* its weights and moments are those of `step` */
     bool stopping, has_checkpoint;
 };
+
+static bool is_lost(const struct trainer *trainer, int first_rank)
+{
+    for (int r = 0; r < (int)trainer->world.ranks; r++)
+        if (weft_comm_first_rank(trainer->world.comm, r) == first_rank)
+            return false;
+    return true;
+}
+
+static void note_copies(const struct trainer *trainer, struct rank_progress *progress)
+{
+    struct state_copies *copies = trainer->former.copies;
+    progress->own_copies[0] = progress->own_copies[1] = UINT64_MAX;
+    if (!copies)
+        return;
+    state_copies_steps(copies, false, progress->own_copies);
+    state_copies_steps(copies, true, progress->neighbors_copies);
+    progress->keeps_lost = is_lost(trainer, trainer->former.neighbor);
+}
 
 static struct rank_progress progress_of(const struct trainer *trainer)
 {
@@ -92,6 +115,7 @@ static struct rank_progress progress_of(const struct trainer *trainer)
     progress.loss_scale = state->loss_scale;
     progress.last = trainer->course.last;
     progress.intact = executor_updates_alone(executor);
+    note_copies(trainer, &progress);
     progress.stopping = trainer->course.stopping;
     progress.has_checkpoint = trainer->course.has_checkpoint;
     return progress;
@@ -101,6 +125,28 @@ static struct rank_progress progress_of(const struct trainer *trainer)
 static bool reaches(const struct rank_progress *progress, uint64_t step)
 {
     return progress->intact && (progress->step == step || progress->gradient_of == step);
+}
+
+static bool has_copy(const struct rank_progress *progress, uint64_t step)
+{
+    const uint64_t *own = progress->own_copies, *neighbors = progress->neighbors_copies;
+    return (own[0] == step || own[1] == step) &&
+           (!progress->keeps_lost || neighbors[0] == step || neighbors[1] == step);
+}
+
+/* The step of the newest copy that all survivors have, of their own parts and of those of lost neighbors. */
+static uint64_t find_copy(const struct rank_progress *all, uint32_t ranks)
+{
+    uint64_t newest = UINT64_MAX;
+    for (int i = 0; i < 2; i++) {
+        const uint64_t step = all[0].own_copies[i];
+        bool is_whole = step != UINT64_MAX;
+        for (uint32_t r = 0; r < ranks; r++)
+            is_whole &= has_copy(&all[r], step);
+        if (is_whole && (newest == UINT64_MAX || step > newest))
+            newest = step;
+    }
+    return newest;
 }
 
 /* Go on from where the rank is that has come farthest. */
@@ -119,6 +165,8 @@ static weft_status go_on_from_lead(struct trainer *trainer, const struct rank_pr
         course->has_checkpoint |= all[r].has_checkpoint;
     }
     weft_status status = WEFT_OK;
+    recovery->copy = find_copy(all, trainer->world.ranks);
+    recovery->has_neighbor = own->keeps_lost;
     recovery->holds_state = reaches(own, lead->step);
     recovery->anyone_does = false;
     for (uint32_t r = 0; r < trainer->world.ranks; r++)
@@ -212,7 +260,6 @@ static weft_status take_over_checkpoints(struct trainer *trainer, struct error *
 static void take_over_report(struct trainer *trainer, struct recovery *recovery)
 {
     struct report_run *run = &trainer->report.run;
-    run->peak *= (double)trainer->world.ranks / (double)run->ranks;
     run->ranks = trainer->world.ranks;
     run->nodes = (uint64_t)weft_comm_nodes(trainer->world.comm);
     run->step = trainer->state.step;
@@ -235,32 +282,65 @@ static void take_over_report(struct trainer *trainer, struct recovery *recovery)
 
 /* ---- the state ---- */
 
-/* Weights and moments from the survivors' memory. *taken: all of them were there. */
-static weft_status take_state(struct trainer *trainer, const struct recovery *recovery, bool *taken, bool *speaks,
+/* Move the survivors' pieces to where the new world has them. *moved: every element was there. */
+static weft_status move_state(struct trainer *trainer, const struct state_pieces *pieces, bool *moved, bool *speaks,
                               struct error *error)
 {
     const struct trainer_world *world = &trainer->world;
-    struct state_pieces pieces = {.description = trainer->description};
     struct state_layout *source = NULL;
+    weft_status status = state_layout_open(trainer->context, world->comm, pieces, &source, speaks, error);
+    *moved = false;
+    if (status == WEFT_ERROR_ARGUMENT) { /* no rank holds some element */
+        error_clear(error);
+        return WEFT_OK;
+    }
+    if (status == WEFT_OK)
+        status = state_layout_move(source, world->layout, error);
+    state_layout_close(source);
+    *moved = status == WEFT_OK;
+    if (*moved)
+        value_groups_changed(executor_values(world->executor));
+    return status;
+}
+
+/* Weights and moments as the survivors' former executors have them. */
+static weft_status take_state(struct trainer *trainer, const struct recovery *recovery, bool *taken, bool *speaks,
+                              struct error *error)
+{
+    struct state_pieces pieces = {.description = trainer->description};
     weft_status status = WEFT_OK;
-    *taken = false;
+    if (!recovery->anyone_does)
+        return WEFT_OK;
     if (recovery->holds_state)
         status = executor_state_pieces(trainer->former.executor, trainer->description, &pieces, error);
     status = trainer_agree(trainer, status, speaks, error);
-    if (status == WEFT_OK && recovery->anyone_does)
-        status = state_layout_open(trainer->context, world->comm, &pieces, &source, speaks, error);
-    if (status == WEFT_ERROR_ARGUMENT) { /* no rank holds some element */
-        error_clear(error);
-        status = WEFT_OK;
-    } else if (status == WEFT_OK && source) {
-        status = state_layout_move(source, world->layout, error);
-        *taken = status == WEFT_OK;
-    }
-    state_layout_close(source);
+    if (status == WEFT_OK)
+        status = move_state(trainer, &pieces, taken, speaks, error);
     free(pieces.pieces);
-    if (*taken)
-        value_groups_changed(executor_values(world->executor));
     return status;
+}
+
+/* The newest copy that is whole. */
+static weft_status take_copy(struct trainer *trainer, const struct recovery *recovery, bool *taken, bool *speaks,
+                             struct error *error)
+{
+    const struct trainer_world *former = &trainer->former;
+    struct state_pieces pieces = {.description = trainer->description};
+    if (recovery->copy == UINT64_MAX)
+        return WEFT_OK;
+    weft_status status = state_copies_pieces(former->copies, recovery->copy, recovery->has_neighbor, &pieces, error);
+    status = trainer_agree(trainer, status, speaks, error);
+    if (status == WEFT_OK)
+        status = move_state(trainer, &pieces, taken, speaks, error);
+    free(pieces.pieces);
+    if (status != WEFT_OK || !*taken)
+        return status;
+    const struct copied_progress *copied = &former->copied[former->copied[1].step == recovery->copy];
+    trainer->state.step = copied->step;
+    trainer->state.early_stopping = copied->early_stopping;
+    trainer->state.loss_scale = copied->loss_scale;
+    trainer->course.last = copied->last;
+    return WEFT_OK;
 }
 
 /* To the newest checkpoint, or to where the run began. */
@@ -285,13 +365,19 @@ static weft_status restore(struct trainer *trainer, struct recovery *recovery, b
 {
     struct trainer_course *course = &trainer->course;
     const struct training_state *state = &trainer->state;
-    bool taken;
+    bool taken = false;
     recovery->report.before = state->step;
+    recovery->report.source = REPORT_FROM_MEMORY;
     weft_status status = take_state(trainer, recovery, &taken, speaks, error);
-    if (status == WEFT_OK && !taken)
+    if (status == WEFT_OK && !taken) {
+        recovery->report.source = REPORT_FROM_COPIES;
+        status = take_copy(trainer, recovery, &taken, speaks, error);
+    }
+    if (status == WEFT_OK && !taken) {
+        recovery->report.source = REPORT_FROM_STORAGE;
         status = go_back(trainer, speaks, error);
+    }
     recovery->report.step = state->step;
-    recovery->report.from_memory = taken;
     course->saved = UINT64_MAX;
     course->evaluated = state->early_stopping.last_step == state->step ? state->step : UINT64_MAX;
     course->is_best = trainer->config.patience && state->step && state->early_stopping.best_step == state->step;
@@ -326,6 +412,10 @@ static weft_status recover(struct trainer *trainer, struct recovery *recovery, b
         status = trainer_agree(trainer, take_over_checkpoints(trainer, error), speaks, error);
     if (status == WEFT_OK)
         status = restore(trainer, recovery, speaks, error);
+    if (status == WEFT_OK && trainer->report.run.peak > 0)
+        status = trainer_measure_peak(trainer, &trainer->report.run.peak, error);
+    if (status == WEFT_OK)
+        status = trainer_world_open_copies(trainer, speaks, error);
     if (status == WEFT_OK)
         status = trainer_world_open_writer(trainer, speaks, error);
     report->restore_seconds += end_phase(recovery);
@@ -347,7 +437,8 @@ weft_status recovery_run(struct trainer *trainer, bool *speaks, struct error *er
         return status;
     trainer_world_close(&trainer->former);
     take_over_report(trainer, &recovery);
-    if (recovery.has_news && recovery.report.from_memory && trainer->state.step > trainer->course.begin)
+    if (recovery.has_news && recovery.report.source == REPORT_FROM_MEMORY &&
+        trainer->state.step > trainer->course.begin)
         trainer_report_step(trainer);
     recovery.report.ranks = trainer->world.ranks;
     recovery.report.plan = parallel_choice_describe(&trainer->world.parallel, plan);

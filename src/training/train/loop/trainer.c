@@ -36,6 +36,13 @@ static weft_status read_held_out(void *context, uint64_t number, int32_t *tokens
     return read_micro_batch(context, DATASET_HELD_OUT, number, tokens, targets, error);
 }
 
+/* Once all ranks have the norm, they may begin the next copy of the state. */
+static weft_status finish_copy(void *context, struct error *error)
+{
+    struct state_copies *copies = ((struct trainer *)context)->world.copies;
+    return copies ? state_copies_finish(copies, error) : WEFT_OK;
+}
+
 /* The step changes weights that are being written. */
 static void release_weights(void *context)
 {
@@ -110,6 +117,7 @@ static weft_status trainer_take_step(struct trainer *trainer, bool *speaks, stru
                                          .seed = (uint64_t)trainer->config.seed,
                                          .loss_scale = course->loss_scale,
                                          .stop = trainer->stop,
+                                         .before_norm = finish_copy,
                                          .before_update = release_weights};
     struct executor_result result;
     const weft_status status =
@@ -123,7 +131,7 @@ static weft_status trainer_take_step(struct trainer *trainer, bool *speaks, stru
     course->stopping = result.stop;
     course->last = result;
     trainer_report_step(trainer);
-    return WEFT_OK;
+    return trainer_world_copy(trainer, error);
 }
 
 /* Whether the run evaluates after `step` steps, wherever it is interrupted. */
@@ -267,13 +275,23 @@ static weft_status save(struct trainer *trainer, bool last, bool *speaks, struct
     return note_agreed(trainer, checkpoint_writer_begin(trainer->world.writer, last, speaks, error));
 }
 
+/* Before weights are evaluated and written. */
+static weft_status verify_replicas(struct trainer *trainer, bool *speaks, struct error *error)
+{
+    const struct train_config *config = &trainer->config;
+    const uint64_t step = trainer->state.step;
+    const bool is_time = config->verify_every && step > trainer->course.begin &&
+                         (step % (uint64_t)config->verify_every == 0 || step == trainer->course.end);
+    return is_time ? note_agreed(trainer, executor_compare_replicas(trainer->world.executor, speaks, error)) : WEFT_OK;
+}
+
 /* Evaluate and checkpoint if due. A run that was stopped in an evaluation repeats it. */
 static weft_status pause_between_steps(struct trainer *trainer, bool *speaks, struct error *error)
 {
     const struct train_config *config = &trainer->config;
     const uint64_t step = trainer->state.step;
-    weft_status status = WEFT_OK;
-    if (is_scheduled(config, step) && trainer->state.early_stopping.last_step != step)
+    weft_status status = verify_replicas(trainer, speaks, error);
+    if (status == WEFT_OK && is_scheduled(config, step) && trainer->state.early_stopping.last_step != step)
         status = trainer_evaluate(trainer, error);
     if (status != WEFT_OK || trainer->course.stopping || !config->checkpoint_dir)
         return status;
@@ -317,7 +335,8 @@ static weft_status run_to_end(struct trainer *trainer, bool *speaks, struct erro
         if ((status = note_agreed(trainer, checkpoint_writer_poll(trainer->world.writer, speaks, error))) != WEFT_OK)
             return status;
     }
-    if ((status = save_and_evaluate(trainer, speaks, error)) != WEFT_OK ||
+    if ((status = verify_replicas(trainer, speaks, error)) != WEFT_OK ||
+        (status = save_and_evaluate(trainer, speaks, error)) != WEFT_OK ||
         (status = executor_settle(trainer->world.executor, error)) != WEFT_OK)
         return status;
     if (config->patience && trainer->out)

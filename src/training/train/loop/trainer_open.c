@@ -193,8 +193,7 @@ static weft_status share_processors(const struct trainer *trainer, double *share
     return WEFT_OK;
 }
 
-/* The peak of all ranks together, which may be on machines of different kinds. */
-static weft_status measure_peak(struct trainer *trainer, double *peak, struct error *error)
+weft_status trainer_measure_peak(struct trainer *trainer, double *peak, struct error *error)
 {
     double share = 1;
     weft_status status = share_processors(trainer, &share, error);
@@ -210,7 +209,7 @@ static weft_status begin_report(struct trainer *trainer, bool wants_peak, struct
 {
     const struct train_config *config = &trainer->config;
     double peak = 0;
-    weft_status status = wants_peak ? measure_peak(trainer, &peak, error) : WEFT_OK;
+    weft_status status = wants_peak ? trainer_measure_peak(trainer, &peak, error) : WEFT_OK;
     if (status != WEFT_OK)
         return status;
     const struct report_run run = {
@@ -272,6 +271,8 @@ weft_status trainer_open(const struct train_config *config, weft_context *contex
         status = trainer_world_open(trainer, speaks, error);
     if (status == WEFT_OK)
         status = initial_state_set(trainer, config->resume, speaks, error);
+    if (status == WEFT_OK)
+        status = trainer_world_open_copies(trainer, speaks, error);
     if (status == WEFT_OK)
         status = trainer_world_open_writer(trainer, speaks, error);
     if (status != WEFT_OK)

@@ -115,6 +115,41 @@ weft_status trainer_world_open(struct trainer *trainer, bool *speaks, struct err
     return status == WEFT_OK ? open_state_layout(trainer, speaks, error) : status;
 }
 
+/* ---- copies ---- */
+
+static weft_status begin_copy(struct trainer *trainer, struct error *error)
+{
+    struct trainer_world *world = &trainer->world;
+    const struct training_state *state = &trainer->state;
+    world->copied[0] = world->copied[1];
+    world->copied[1] = (struct copied_progress){.step = state->step,
+                                                .early_stopping = state->early_stopping,
+                                                .loss_scale = state->loss_scale,
+                                                .last = trainer->course.last};
+    return state_copies_begin(world->copies, state->step, error);
+}
+
+weft_status trainer_world_open_copies(struct trainer *trainer, bool *speaks, struct error *error)
+{
+    struct trainer_world *world = &trainer->world;
+    if (!parallel_choice_needs_copies(&trainer->config, &world->parallel))
+        return WEFT_OK;
+    weft_status status = state_copies_open(world->layout, world->nodes, &world->copies, speaks, error);
+    trainer->agreed = status != WEFT_OK;
+    if (status != WEFT_OK)
+        return status;
+    world->neighbor = weft_comm_first_rank(world->comm, (int)state_copies_neighbor(world->copies));
+    return begin_copy(trainer, error);
+}
+
+weft_status trainer_world_copy(struct trainer *trainer, struct error *error)
+{
+    const bool is_time = trainer->world.copies && trainer->state.step % (uint64_t)trainer->config.copy_every == 0;
+    return is_time ? begin_copy(trainer, error) : WEFT_OK;
+}
+
+/* ---- checkpoints ---- */
+
 weft_status trainer_world_open_writer(struct trainer *trainer, bool *speaks, struct error *error)
 {
     struct trainer_world *world = &trainer->world;
@@ -131,6 +166,7 @@ weft_status trainer_world_open_writer(struct trainer *trainer, bool *speaks, str
 void trainer_world_close(struct trainer_world *world)
 {
     checkpoint_writer_close(world->writer);
+    state_copies_close(world->copies);
     state_layout_close(world->layout);
     executor_close(world->executor);
     model_description_free(world->own);

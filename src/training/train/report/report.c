@@ -207,16 +207,19 @@ static void say_checkpoint(struct report *report, const struct report_checkpoint
 void report_recovery(struct report *report, const struct report_recovery *recovery)
 {
     const double time = time_now();
-    char from[96] = "from memory";
-    if (!recovery->from_memory)
-        snprintf(from, sizeof from, "back from step %" PRIu64 ", as weights or moments were lost", recovery->before);
+    static const char *const sources[] = {
+        [REPORT_FROM_MEMORY] = "memory", [REPORT_FROM_COPIES] = "copies in memory", [REPORT_FROM_STORAGE] = "storage"};
+    char back[64] = "";
+    if (recovery->step < recovery->before)
+        snprintf(back, sizeof back, " (%" PRIu64 " were taken)", recovery->before);
     REPORT_TO_SINKS(report, recovery, recovery, time);
     report_say(report, "lost   %s", recovery->reason);
     report_say(report,
                "go on  after step %" PRIu64
-               " %s, %u of %u ranks: %s; agreed in %.2f s, rebuilt in %.2f s, restored in %.2f s",
-               recovery->step, from, recovery->ranks, recovery->ranks_before, recovery->plan, recovery->agree_seconds,
-               recovery->rebuild_seconds, recovery->restore_seconds);
+               "%s, from %s, with %u of %u ranks: %s; agreed in %.2f s, rebuilt in %.2f s, "
+               "restored in %.2f s",
+               recovery->step, back, sources[recovery->source], recovery->ranks, recovery->ranks_before, recovery->plan,
+               recovery->agree_seconds, recovery->rebuild_seconds, recovery->restore_seconds);
 }
 
 void report_checkpoint(struct report *report, const struct report_checkpoint *checkpoint)

@@ -114,13 +114,20 @@ struct report_checkpoint {
 
 void report_checkpoint(struct report *report, const struct report_checkpoint *checkpoint);
 
+/** Where the weights and moments are from that a run goes on with. */
+enum report_source {
+    REPORT_FROM_MEMORY,  /**< the ranks that are left have them as they were */
+    REPORT_FROM_COPIES,  /**< they have copies of a step not long ago */
+    REPORT_FROM_STORAGE, /**< a checkpoint, or where the run began */
+};
+
 /** A run has lost ranks and goes on. */
 struct report_recovery {
     char reason[ERROR_TEXT_BYTES]; /**< the message of the failure */
     const char *plan;              /**< what the others do: "data parallel over 3 ranks" */
     uint32_t ranks_before, ranks;
-    uint64_t before, step;  /**< steps taken when it failed; those that it goes on from */
-    bool from_memory;       /**< of the survivors; otherwise from a checkpoint, or from the beginning */
+    uint64_t before, step; /**< steps taken when it failed; those that it goes on from */
+    enum report_source source;
     double agree_seconds;   /**< until the survivors had found each other and agreed on a step */
     double rebuild_seconds; /**< until memory and communicators were open again */
     double restore_seconds; /**< until the state was in place */

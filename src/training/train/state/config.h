@@ -72,6 +72,11 @@ struct train_config {
 
     uint32_t min_ranks; /**< the run goes on after it has lost ranks, as long as so many are left; 0: it ends */
 
+    int64_t
+        verify_every; /**< steps between comparisons of what ranks hold alike (executor_compare_replicas()); 0: none */
+    int64_t copy_every; /**< where ranks can be lost, and what they hold with them: steps between copies of it on other
+                           ranks (training/parallel/state_copies.h); 0: none */
+
     int64_t sample; /**< tokens to sample at the end; 0: none */
     const char *prompt;
     double temperature;

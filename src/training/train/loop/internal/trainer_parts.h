@@ -62,6 +62,9 @@ struct trainer {
 /** Open the report, with its sinks on rank 0. Local. Errors: those of report_open(). */
 weft_status trainer_open_report(struct trainer *trainer, struct error *error);
 
+/** Measure the peak of all ranks together, which may be on machines of different kinds, in operations a second. Collective. */
+weft_status trainer_measure_peak(struct trainer *trainer, double *peak, struct error *error);
+
 /** Report the last step. */
 void trainer_report_step(struct trainer *trainer);
 

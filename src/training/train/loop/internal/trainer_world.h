@@ -4,16 +4,26 @@
  * layout of the state, the writer of checkpoints. After a failure the survivors open another one, and take the state of
  * the former one over (recovery.h).
  *
- *     enter -> choose -> measure -> check -> open -> open_writer -> close
+ *     enter -> choose -> measure -> check -> open -> open_copies, open_writer -> close
  */
 #ifndef WEFT_TRAINING_TRAIN_LOOP_INTERNAL_TRAINER_WORLD_H
 #define WEFT_TRAINING_TRAIN_LOOP_INTERNAL_TRAINER_WORLD_H
 
 #include "training/parallel/execute/executor.h"
+#include "training/parallel/state_copies.h"
 #include "training/train/loop/memory.h"
 #include "training/train/state/checkpoint_writer.h"
+#include "training/train/state/state.h"
 
 struct trainer;
+
+/** How far a run had come when its state was copied, besides weights and moments. */
+struct copied_progress {
+    uint64_t step;
+    struct early_stopping early_stopping;
+    struct loss_scale loss_scale;
+    struct executor_result last;
+};
 
 struct trainer_world {
     weft_comm *comm; /**< of all its ranks; the context's */
@@ -25,6 +35,9 @@ struct trainer_world {
     struct executor *executor;
     uint64_t step;                    /**< of a former world: the steps that are whole in its weights and moments */
     struct state_layout *layout;      /**< which rank holds which weights and moments */
+    struct state_copies *copies;      /**< NULL: other ranks hold this rank's state anyway */
+    struct copied_progress copied[2]; /**< of the newest two */
+    int neighbor;                     /**< the rank whose copies are here: its number when the job began */
     struct checkpoint_writer *writer; /**< NULL: no checkpoints */
 };
 
@@ -45,6 +58,12 @@ weft_status trainer_world_check(struct trainer *trainer, bool *speaks, struct er
 
 /** Open executor and layout. Weights and moments are 0. */
 weft_status trainer_world_open(struct trainer *trainer, bool *speaks, struct error *error);
+
+/** Open the copies on other ranks, where they are needed, and copy the state. */
+weft_status trainer_world_open_copies(struct trainer *trainer, bool *speaks, struct error *error);
+
+/** Between steps: copy the state, if it is time. Errors: the library's, perhaps on this rank alone. */
+weft_status trainer_world_copy(struct trainer *trainer, struct error *error);
 
 /** Open the writer, where the run writes checkpoints. Rank 0 has claimed their directory. */
 weft_status trainer_world_open_writer(struct trainer *trainer, bool *speaks, struct error *error);

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Copies of a training's state on other ranks, from which it goes on when ranks are lost.
+ *
+ * Of the ranks that hold an element one copies it: to memory of its own, and to that of a neighbor, which is on another
+ * node if there is one. Two copies are kept, of different steps. The older one is overwritten when every rank has all of
+ * the newer one, so there is always a copy that all ranks have:
+ *
+ *     begin     all ranks, after a step: copy this rank's part, start to send it
+ *     finish    each rank, before it sends its part of the norm of the next step: its part has arrived at the neighbor,
+ *               and the other neighbor's part here. So a rank that has the norm can begin the next copy
+ *
+ * Memory: twice this rank's part and twice the neighbor's, each 12 bytes for an element with AdamW. With weights and
+ * moments that are divided over n ranks, a part is their n-th part.
+ *
+ * An object belongs to one thread.
+ */
+#ifndef WEFT_TRAINING_PARALLEL_STATE_COPIES_H
+#define WEFT_TRAINING_PARALLEL_STATE_COPIES_H
+
+#include "training/parallel/state_pieces.h"
+
+struct state_copies;
+
+/**
+ * For the state of `layout`, in which some rank holds each element with its moments. nodes[rank] is the node that a rank
+ * is on. Collective over the layout's communicator. The layout's description and the arrays of its pieces are borrowed
+ * until close. Errors, on all ranks: MEMORY, those of weft_comm_duplicate(). *speaks as for agreement_reach().
+ */
+weft_status state_copies_open(const struct state_layout *layout, const uint32_t *nodes, struct state_copies **copies,
+                              bool *speaks, struct error *error);
+
+/** Bytes that this rank has allocated. */
+uint64_t state_copies_bytes(const struct state_copies *copies);
+
+/** Copy the state as it is after step `step`. Errors: the library's. */
+weft_status state_copies_begin(struct state_copies *copies, uint64_t step, struct error *error);
+
+/** Wait for the copy that was begun last; does nothing if it is complete. Errors: the library's. */
+weft_status state_copies_finish(struct state_copies *copies, struct error *error);
+
+/** Local. NULL is allowed. */
+void state_copies_close(struct state_copies *copies);
+
+/* ---- after ranks have failed, and weft_shrink() ---- */
+
+/** The rank whose part this rank keeps; its number in the layout's communicator. */
+uint32_t state_copies_neighbor(const struct state_copies *copies);
+
+/** The steps of this rank's two copies; with `neighbor`, of those that have the neighbor's part. UINT64_MAX: none. */
+void state_copies_steps(struct state_copies *copies, bool neighbor, uint64_t steps[2]);
+
+/**
+ * The copy of step `step`, as pieces: this rank's part, and with `neighbor` the neighbor's, too. The list is the caller's to free(); the
+ * memory is the copies'. Errors: MEMORY.
+ */
+weft_status state_copies_pieces(const struct state_copies *copies, uint64_t step, bool neighbor,
+                                struct state_pieces *pieces, struct error *error);
+
+#endif
