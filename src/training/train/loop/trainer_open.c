@@ -199,7 +199,9 @@ weft_status trainer_measure_peak(struct trainer *trainer, double *peak, struct e
     weft_status status = share_processors(trainer, &share, error);
     if (status != WEFT_OK)
         return status;
-    *peak = trainer->device->peak(trainer->device) * share;
+    if (!trainer->device_peak)
+        trainer->device_peak = trainer->device->peak(trainer->device);
+    *peak = trainer->device_peak * share;
     status = weft_allreduce(peak, peak, 1, WEFT_F64, WEFT_SUM, trainer->world.comm);
     return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(trainer->context));
 }

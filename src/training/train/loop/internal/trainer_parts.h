@@ -48,6 +48,7 @@ struct trainer {
     uint64_t touchable;                /* bytes of memory on this node, before any rank has taken some */
     char mesh[MESH_TEXT_BYTES];        /* config.mesh, where another one was chosen after a failure */
     double *costs;                     /* of the layers, to balance a pipeline */
+    double device_peak;                /* of this rank alone, once it is measured */
     uint32_t rate_ranks;               /* data ranks that the learning rate was scaled for */
     struct device *sums;               /* for gradients: it can round to bf16 */
     struct training_state state;
@@ -62,7 +63,7 @@ struct trainer {
 /** Open the report, with its sinks on rank 0. Local. Errors: those of report_open(). */
 weft_status trainer_open_report(struct trainer *trainer, struct error *error);
 
-/** Measure the peak of all ranks together, which may be on machines of different kinds, in operations a second. Collective. */
+/** The peak of all ranks together, which may be on machines of different kinds, in operations a second. Collective. */
 weft_status trainer_measure_peak(struct trainer *trainer, double *peak, struct error *error);
 
 /** Report the last step. */
