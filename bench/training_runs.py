@@ -19,8 +19,8 @@ def processor_times():
 
 
 def undisturbed(run):
-    """What `run` returns. It is repeated while a hypervisor takes more than 2 % of the processors' time, at most five times; the
-    least disturbed one counts."""
+    """Call `run` until a hypervisor takes at most 2 % of the processors' time, at most five times; return the result of the least
+    disturbed call."""
     results = []
     while len(results) < TRIES and not (results and results[-1][0] <= STOLEN_MOST):
         before = processor_times()

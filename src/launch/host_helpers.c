@@ -150,7 +150,7 @@ static void host_helper_lose(struct host_helpers *helpers, struct host_helper *h
         snprintf(message, sizeof message, "the connection to host %s was lost%s%s%s; its ranks are gone", name, how,
                  *words ? "; output of its agent: " : "", words);
     host_helper_done(helpers, helper);
-    verdict_lose_host(helpers->verdict, helper->host, message);
+    verdict_lose_host(helpers->verdict, helper->host, helper->ordered, message);
 }
 
 void host_helpers_give_up(struct host_helpers *helpers)

@@ -56,7 +56,7 @@ struct launch_result {
 
 /**
  * Run the job to its end. The exit code is 0 if every rank's is 0; otherwise it is that of the rank that failed first
- * (with `min_ranks`, as long as so many are left: of the one that ended last), 128 + number for a signal. Messages go to standard error. Errors, if the
+ * (with `min_ranks`: 0 if so many end with 0, otherwise that of the one that ended last), 128 + number for a signal. Messages go to standard error. Errors, if the
  * job could not be started: a host cannot be reached, a program cannot be run, a port is in use.
  *
  * Blocks the signals above in the calling thread and reaps all children of the process: for a process that does nothing

@@ -20,7 +20,8 @@ weft_status verdict_open(struct verdict *verdict, const struct launch_config *co
     uint32_t ranks = config->hosts.ranks;
     *verdict = (struct verdict){.config = config, .output = output, .alive = ranks, .culprit = -1};
     verdict->ends = malloc(ranks * sizeof *verdict->ends);
-    if (!verdict->ends)
+    verdict->forgiven = calloc(ranks, sizeof *verdict->forgiven);
+    if (!verdict->ends || !verdict->forgiven)
         return error_memory(error, ranks * sizeof *verdict->ends, "the launcher");
     for (uint32_t rank = 0; rank < ranks; rank++)
         verdict->ends[rank] = -1;
@@ -30,6 +31,7 @@ weft_status verdict_open(struct verdict *verdict, const struct launch_config *co
 void verdict_close(struct verdict *verdict)
 {
     free(verdict->ends);
+    free(verdict->forgiven);
 }
 
 /* ---- messages ---- */
@@ -98,17 +100,18 @@ void verdict_fail(struct verdict *verdict, weft_status status, const char *messa
     verdict_end_rest(verdict, 0);
 }
 
-void verdict_lose_host(struct verdict *verdict, const struct host *host, const char *message)
+void verdict_lose_host(struct verdict *verdict, const struct host *host, bool started, const char *message)
 {
     for (uint32_t rank = host->first; rank < host->first + host->ranks; rank++) {
         if (verdict->ends[rank] != -1)
             continue;
         verdict->ends[rank] = SIGKILL;
+        verdict->forgiven[rank] = true;
         verdict->alive--;
         verdict->last = rank;
     }
-    if (verdict_goes_on(verdict))
-        verdict_say(verdict, message, "; the other ranks may go on");
+    if (started && verdict_goes_on(verdict))
+        verdict_say(verdict, message, "; the others may continue");
     else
         verdict_fail(verdict, WEFT_ERROR_PEER, message);
 }
@@ -131,9 +134,11 @@ void verdict_rank_ended(struct verdict *verdict, uint32_t rank, int end)
         return;
     if (verdict_goes_on(verdict)) {
         char text[512];
+        verdict->forgiven[rank] = true;
+        if (verdict_asks_again(end) || verdict->user_signal)
+            return;
         verdict_end_describe(verdict, rank, text, sizeof text);
-        if (!verdict_asks_again(end))
-            verdict_say(verdict, text, "; the others may go on");
+        verdict_say(verdict, text, "; the others may continue");
     } else if (verdict->culprit < 0) {
         verdict->culprit = rank;
         verdict->judge_at = clock_after(GATHER_SECONDS);
@@ -144,7 +149,7 @@ void verdict_rank_ended(struct verdict *verdict, uint32_t rank, int end)
 static void launch_verdict_judge(struct verdict *verdict)
 {
     for (uint32_t rank = 0; rank < verdict->config->hosts.ranks; rank++)
-        if (verdict_failed(verdict->ends[rank]) && WIFSIGNALED(verdict->ends[rank]) &&
+        if (verdict_failed(verdict->ends[rank]) && !verdict->forgiven[rank] && WIFSIGNALED(verdict->ends[rank]) &&
             !WIFSIGNALED(verdict->ends[verdict->culprit]))
             verdict->culprit = rank;
     verdict->judge_at = 0;
@@ -182,8 +187,8 @@ static int exit_code(const struct verdict *verdict)
 {
     if (verdict->user_signal == SIGPIPE)
         return 128 + SIGPIPE;
-    if (verdict->culprit < 0 && !verdict->config->min_ranks)
-        return 0;
+    if (verdict->culprit < 0 && verdict->finished >= verdict->config->min_ranks)
+        return 0; /* all, or as many as had to be left */
     int end = verdict->ends[verdict->culprit < 0 ? verdict->last : (uint32_t)verdict->culprit];
     return WIFSIGNALED(end) ? 128 + WTERMSIG(end) : WEXITSTATUS(end);
 }

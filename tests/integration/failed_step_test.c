@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A step that fails while its ranks wait for the norm: they complete it with the result that another run of it had, meet
- * again, and their weights and moments move to another mesh. There they have the bits of one rank.
+ * A step that fails while its ranks wait for the norm: they complete it with the result that another run of it had,
+ * regroup, and their weights and moments move to another mesh. There they have the bits of one rank.
  */
 #include "small_training.h"
 #include "training/parallel/state_transfer.h"

@@ -78,12 +78,12 @@ static void the_rank_that_differs_is_named(void **state)
     static const struct comparison comparisons[] = {
         {{{3, 1, 1}}, 0, 1, NOTHING, NULL},
         {{{3, 1, 1}}, 0, 2, WEIGHT, "rank 2 on host"},
-        {{{3, 1, 1}}, 0, 0, WEIGHT, "other weights than 2 other ranks"},
-        {{{3, 1, 1}}, 0, 1, MOMENT, "other optimizer state than 2 other ranks"},
+        {{{3, 1, 1}}, 0, 0, WEIGHT, "rank 0 on host"},
+        {{{3, 1, 1}}, 0, 1, MOMENT, "its moments differ from those of 2 other ranks"},
         {{{4, 1, 1}}, 1, 3, WEIGHT, "rank 3 on host"},
         {{{3, 1, 1}}, 2, 1, WEIGHT, "rank 1 on host"},
-        {{{2, 1, 1}}, 0, 1, WEIGHT, "the memory or the processor of one of them"},
-        {{{2, 2, 1}}, 0, 3, MOMENT, "have different optimizer state"},
+        {{{2, 1, 1}}, 0, 1, WEIGHT, "with no majority"},
+        {{{2, 2, 1}}, 0, 3, MOMENT, "the moments of rank"},
     };
     for (size_t i = 0; i < sizeof comparisons / sizeof *comparisons; i++) {
         struct comparison comparison = comparisons[i];

@@ -116,7 +116,7 @@ static const struct cli_option options[] = {
     CLI_FLAG("force", 0, &chosen.plan.force,
              "train by --plan although it is for another model, batch or number of ranks", .advanced = true),
     INTEGER("verify-every", 0, "N", config.verify_every, "0", 0, 1e12,
-            "steps between comparisons of weights, gradients and optimizer state among the ranks that hold the same",
+            "steps between comparisons of the weights, gradients and optimizer state that ranks replicate",
             .default_text = "never", .advanced = true),
     CLI_FLAG("parameter-server", 0, &chosen.config.parameter_server,
              "one rank of the data axis sums and updates for all: slower, to compare with", .advanced = true),

@@ -20,6 +20,7 @@ struct verdict {
     struct output *output;
     uint32_t alive;       /**< ranks that have not ended */
     uint32_t finished;    /**< ranks that have ended with exit code 0 */
+    bool *forgiven;       /**< by rank: its failure did not end the others */
     int *ends;            /**< wait statuses by rank; -1: runs */
     uint32_t last;        /**< rank that ended last */
     int64_t culprit;      /**< rank that failed first; -1: none */
@@ -42,8 +43,11 @@ void verdict_rank_ended(struct verdict *verdict, uint32_t rank, int end);
 /** The job fails for another reason than the end of a rank. The first reason counts. */
 void verdict_fail(struct verdict *verdict, weft_status status, const char *message);
 
-/** A host was lost: its ranks count as killed. Unless the others go on, calls verdict_fail() with `message`. */
-void verdict_lose_host(struct verdict *verdict, const struct host *host, const char *message);
+/**
+ * A host was lost: its ranks count as killed. Unless they had `started` and the others continue, calls verdict_fail()
+ * with `message`.
+ */
+void verdict_lose_host(struct verdict *verdict, const struct host *host, bool started, const char *message);
 
 /** The user has sent the job signal `number`: ranks that have not ended within `seconds` are ended. */
 void verdict_user_signal(struct verdict *verdict, int number, double seconds);

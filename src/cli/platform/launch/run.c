@@ -43,9 +43,9 @@ static const struct cli_option options[] = {
     CLI_LIST("env", 'e', "NAME=VALUE", &chosen.environment,
              "set a variable for every rank; NAME alone copies its value from here; may be repeated"),
     CLI_INTEGER("min-ranks", 0, "N", &chosen.min_ranks, "0", 0, 1 << 20,
-                "let the other ranks go on when some fail, as long as N are left: weft train does, and programs that "
-                "call weft_shrink()",
-                .default_text = "all: the job ends"),
+                "when ranks fail, let the others continue as long as N are left; for weft train and programs that call "
+                "weft_shrink()",
+                .default_text = "end the job"),
     CLI_NUMBER("grace", 0, "SECONDS", &chosen.grace, "1", 0, 86400,
                "time for the other ranks to end by themselves after one fails", .advanced = true),
     CLI_NUMBER("stop-grace", 0, "SECONDS", &chosen.stop_grace, "0", 0, 1e6,
@@ -215,10 +215,10 @@ const struct command command_run = {
         "OMP_ or FI_, on every host.\n\n"
         "Other hosts must have weft and the program at the same paths. The working directory is the same "
         "everywhere.\n\n"
-        "When a rank fails, weft run says so and ends the others, or lets them go on (--min-ranks; they see it as "
-        "WEFT_MIN_RANKS). The exit code is that of the rank that failed "
-        "first (with --min-ranks, as long as so many are left: that ended last), 128 and the signal's number for a signal; 1 if the ranks could not "
-        "be started. A second interrupt kills.\n\n"
+        "When a rank fails, weft run reports it and ends the others. With --min-ranks N, which ranks see as "
+        "WEFT_MIN_RANKS, the others continue as long as N are left. The exit code is that of the first rank that failed "
+        "(with --min-ranks, as long as so many are left: 0 if so many end with 0, otherwise that of the rank that ended "
+        "last), or 128 plus the signal's number; 1 if the ranks could not be started. A second interrupt kills.\n\n"
         "Ranks that get SIGTERM or SIGUSR1 and end with exit code 75 ask to be run again, and so does weft run then: a "
         "scheduler that runs the same command again makes them continue.",
     .examples = "weft run -n 4 -- weft train --steps 200\n"

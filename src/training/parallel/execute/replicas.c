@@ -11,12 +11,12 @@
 
 enum replica_part { REPLICA_GRADIENT, REPLICA_WEIGHTS, REPLICA_MOMENTS, REPLICA_PARTS };
 
-static const char *const replica_part_names[REPLICA_PARTS] = {"sums of gradients", "weights", "optimizer state"};
+static const char *const replica_part_names[REPLICA_PARTS] = {"sums of gradients", "weights", "moments"};
 
 /* Sent as bytes. */
 struct replica {
     uint64_t hashes[REPLICA_PARTS];
-    uint64_t rank; /* of all ranks of the run */
+    uint64_t rank; /* its number when the job began */
 };
 
 static void add_elements(struct replica *replica, enum replica_part part, const float *elements, size_t count)
@@ -29,7 +29,8 @@ static void add_elements(struct replica *replica, enum replica_part part, const 
 static struct replica replica_of(struct executor *executor)
 {
     const struct model_description *description = executor->description;
-    struct replica replica = {.rank = (uint64_t)weft_comm_rank(executor->config.comm)};
+    const weft_comm *comm = executor->config.comm;
+    struct replica replica = {.rank = (uint64_t)weft_comm_first_rank(comm, weft_comm_rank(comm))};
     for (uint32_t g = 0; g < description->group_count; g++) {
         const struct model_group *group = &description->groups[g];
         struct group_slice range;
@@ -72,16 +73,18 @@ static weft_status compare_part(const struct executor *executor, const struct re
     if (least == most) { /* the two halves differ */
         for (least = 0; all[least].hashes[part] == all[most].hashes[part];)
             least++;
-        return error_set(error, WEFT_ERROR_DATA,
-                         "rank %" PRIu64 " on host %s and rank %" PRIu64 " on host %s have different %s, which must be "
-                         "the same: the memory or the processor of one of them is faulty; go on from a checkpoint "
-                         "without it",
-                         all[most].rank, weft_comm_host(axis, (int)most), all[least].rank,
-                         weft_comm_host(axis, (int)least), replica_part_names[part]);
+        return error_set(
+            error, WEFT_ERROR_DATA,
+            "the %s of rank %" PRIu64 " on host %s differ from those of rank %" PRIu64
+            " on host %s, with no majority; the memory or processor of some rank is probably faulty; resume "
+            "without it, from a checkpoint of the last comparison or earlier",
+            replica_part_names[part], all[most].rank, weft_comm_host(axis, (int)most), all[least].rank,
+            weft_comm_host(axis, (int)least));
     }
     return error_set(error, WEFT_ERROR_DATA,
-                     "rank %" PRIu64 " on host %s has other %s than %u other ranks, which must be the same: its memory "
-                     "or its processor is faulty; go on from a checkpoint without it",
+                     "rank %" PRIu64
+                     " on host %s: its %s differ from those of %u other ranks; its memory or processor is "
+                     "probably faulty; resume without it, from a checkpoint of the last comparison or earlier",
                      all[least].rank, weft_comm_host(axis, (int)least), replica_part_names[part],
                      count_same(all, ranks, most, part));
 }
@@ -102,11 +105,13 @@ static weft_status compare_replicas(struct executor *executor, struct replica *a
 
 weft_status executor_compare_replicas(struct executor *executor, bool *speaks, struct error *error)
 {
+    const struct executor_config *config = &executor->config;
     struct replica *all = calloc(executor->data, sizeof *all);
     weft_status status = all ? executor_settle(executor, error)
                              : error_memory(error, executor->data * sizeof *all, "the hashes of the ranks");
+    status = agreement_reach(config->context, config->comm, status, error, speaks);
     if (status == WEFT_OK)
-        status = compare_replicas(executor, all, error);
+        status = agreement_reach(config->context, config->comm, compare_replicas(executor, all, error), error, speaks);
     free(all);
-    return agreement_reach(executor->config.context, executor->config.comm, status, error, speaks);
+    return status;
 }

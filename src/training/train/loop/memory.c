@@ -206,7 +206,7 @@ static weft_status list_stages(const struct train_config *config, const struct m
     for (uint32_t i = 0; status == WEFT_OK && i < choice->mesh.extent[MESH_PIPELINE] * different; i++) {
         const uint32_t point[MESH_AXES] = {[MESH_PIPELINE] = i / different, [MESH_DATA] = i % different};
         status = training_of(config, description, choice, networks, point, &memory, error);
-        stages[i] = executor_memory_total(&memory);
+        stages[i] = executor_memory_total(&memory) + copies_of(config, choice, &memory);
     }
     return status;
 }

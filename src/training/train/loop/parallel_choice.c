@@ -28,10 +28,8 @@ static weft_status check_zero(const struct train_config *config, struct error *e
                          " divides it; use one of them",
                          config->zero);
     if (config->verify_every && config->zero == 3)
-        return error_set(
-            error, WEFT_ERROR_ARGUMENT,
-            "--verify-every compares what ranks hold alike, and with --zero 3 they hold nothing alike; use "
-            "one of them");
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--verify-every compares replicated state, and --zero 3 replicates none; use one of them");
     return WEFT_OK;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/library_error.h"
+#include "training/checkpoint/directory.h"
 #include "training/parallel/state_transfer.h"
 #include "training/train/loop/internal/initial_state.h"
 #include "training/train/loop/internal/trainer_parts.h"
@@ -14,8 +15,8 @@
 
 bool recovery_is_possible(const struct trainer *trainer, weft_status status)
 {
-    return trainer->config.min_ranks &&
-           (status == WEFT_ERROR_PEER || status == WEFT_ERROR_TIMEOUT || status == WEFT_ERROR_ABORTED);
+    return trainer->config.min_ranks && (status == WEFT_ERROR_PEER || status == WEFT_ERROR_TIMEOUT ||
+                                         status == WEFT_ERROR_ABORTED || status == WEFT_ERROR_NETWORK);
 }
 
 struct recovery {
@@ -36,25 +37,32 @@ static void leave_world(struct trainer *trainer)
 {
     struct trainer_world *world = &trainer->world;
     trainer->state.layout = NULL;
-    if (trainer->former.executor) { /* `world` was still being opened */
+    if (trainer->former.executor && !world->is_whole) { /* it was still being opened */
         trainer_world_close(world);
         return;
     }
+    trainer_world_close(&trainer->former);
     state_layout_close(world->layout);
     world->layout = NULL;
     world->step = trainer->state.step;
     trainer->former = *world;
 }
 
+static void note_checkpoint(struct trainer_course *course, uint64_t step)
+{
+    if (step != UINT64_MAX && (course->checkpoint == UINT64_MAX || step > course->checkpoint))
+        course->checkpoint = step;
+}
+
 static weft_status meet(struct trainer *trainer, struct recovery *recovery, bool *speaks, struct error *error)
 {
     const uint32_t least = trainer->config.min_ranks;
     if (trainer->world.writer)
-        trainer->course.has_checkpoint |= checkpoint_writer_has_completed(trainer->world.writer);
+        note_checkpoint(&trainer->course, checkpoint_writer_completed(trainer->world.writer));
     checkpoint_writer_close(trainer->world.writer);
     trainer->world.writer = NULL;
     weft_status status = library_error(trainer->context, weft_shrink(trainer->context), error);
-    recovery->is_over = status != WEFT_OK;
+    *speaks = recovery->is_over = status != WEFT_OK; /* the others do not hear of it */
     if (status != WEFT_OK)
         return status;
     leave_world(trainer);
@@ -63,8 +71,7 @@ static weft_status meet(struct trainer *trainer, struct recovery *recovery, bool
         return WEFT_OK;
     recovery->is_over = trainer->agreed = true;
     *speaks = trainer->world.rank == 0;
-    return error_set(error, WEFT_ERROR_PEER,
-                     "%u of %u ranks are left, and the run goes on with %u at least (--min-ranks): %s",
+    return error_set(error, WEFT_ERROR_PEER, "%u of %u ranks are left, fewer than --min-ranks %u: %s",
                      trainer->world.ranks, trainer->former.ranks, least, recovery->report.reason);
 }
 
@@ -80,7 +87,8 @@ struct rank_progress {
     uint64_t own_copies[2], neighbors_copies[2]; /* the steps of its copies; UINT64_MAX: none */
     bool keeps_lost;                             /* its neighbor is lost */
     bool intact;                                 /* its weights and moments are those of `step` */
-    bool stopping, has_checkpoint;
+    bool stopping;
+    uint64_t checkpoint; /* the newest that the run has written; UINT64_MAX: none */
 };
 
 static bool is_lost(const struct trainer *trainer, int first_rank)
@@ -117,7 +125,7 @@ static struct rank_progress progress_of(const struct trainer *trainer)
     progress.intact = executor_updates_alone(executor);
     note_copies(trainer, &progress);
     progress.stopping = trainer->course.stopping;
-    progress.has_checkpoint = trainer->course.has_checkpoint;
+    progress.checkpoint = trainer->course.checkpoint;
     return progress;
 }
 
@@ -159,10 +167,10 @@ static weft_status go_on_from_lead(struct trainer *trainer, const struct rank_pr
     for (uint32_t r = 0; r < trainer->world.ranks; r++) {
         const bool ahead =
             all[r].step > lead->step ||
-            (all[r].step == lead->step && all[r].early_stopping.evaluations > lead->early_stopping.evaluations);
+            (all[r].step == lead->step && all[r].early_stopping.last_step > lead->early_stopping.last_step);
         lead = ahead ? &all[r] : lead;
         course->stopping |= all[r].stopping;
-        course->has_checkpoint |= all[r].has_checkpoint;
+        note_checkpoint(course, all[r].checkpoint);
     }
     weft_status status = WEFT_OK;
     recovery->copy = find_copy(all, trainer->world.ranks);
@@ -210,12 +218,13 @@ static uint32_t pipeline_of(uint32_t before, uint32_t most, uint32_t number)
 }
 
 /* The first mesh that the ranks can have and that fits into their memory. */
-static weft_status choose_mesh(struct trainer *trainer, bool *speaks, struct error *error)
+static weft_status choose_mesh(struct trainer *trainer, const char *reason, bool *speaks, struct error *error)
 {
     const struct mesh *before = &trainer->former.parallel.mesh;
     const uint32_t tensor = before->extent[MESH_TENSOR], ranks = trainer->world.ranks, places = ranks / tensor;
     weft_status status = WEFT_ERROR_ARGUMENT;
-    error_set(error, status, "a tensor axis of %u ranks cannot be made of the %u that are left", tensor, ranks);
+    error_set(error, status, "the tensor axis needs a multiple of %u ranks, and %u are left: %s", tensor, ranks,
+              reason);
     uint32_t pipeline;
     for (uint32_t i = 0; status != WEFT_OK && ranks % tensor == 0 &&
                          (pipeline = pipeline_of(before->extent[MESH_PIPELINE], places, i)) > 0;
@@ -226,8 +235,11 @@ static weft_status choose_mesh(struct trainer *trainer, bool *speaks, struct err
             continue;
         error_clear(error);
         trainer->config.mesh = mesh_print(&mesh, trainer->mesh);
-        if ((status = trainer_world_choose(trainer, error)) != WEFT_OK)
+        status = trainer_agree(trainer, trainer_world_choose(trainer, error), speaks, error);
+        if (status == WEFT_ERROR_ARGUMENT)
             continue;
+        if (status != WEFT_OK)
+            return status;
         if ((status = trainer_world_measure(trainer, speaks, error)) != WEFT_OK)
             return status;
         status = trainer_world_check(trainer, speaks, error);
@@ -347,7 +359,11 @@ static weft_status take_copy(struct trainer *trainer, const struct recovery *rec
 static weft_status go_back(struct trainer *trainer, bool *speaks, struct error *error)
 {
     const struct train_config *config = &trainer->config;
-    const char *directory = trainer->course.has_checkpoint ? config->checkpoint_dir : config->resume;
+    const bool has_own = trainer->course.checkpoint != UINT64_MAX;
+    char own[FILE_PATH_BYTES] = "";
+    const char *directory = has_own ? own : config->resume; /* there may be later ones of another run */
+    if (has_own && directory_of_step(config->checkpoint_dir, trainer->course.checkpoint, own, NULL) != WEFT_OK)
+        directory = config->resume;
     if (!directory && config->from) {
         trainer->agreed = true;
         *speaks = trainer->world.rank == 0;
@@ -394,6 +410,15 @@ static double end_phase(struct recovery *recovery)
     return (double)(now - began) * 1e-9;
 }
 
+/* The former world is needed until all ranks have the new one, with copies of it. */
+static weft_status finish_copies(struct trainer *trainer, bool *speaks, struct error *error)
+{
+    struct trainer_world *world = &trainer->world;
+    const weft_status status = world->copies ? state_copies_finish(world->copies, error) : WEFT_OK;
+    world->is_whole = status == WEFT_OK;
+    return trainer_agree(trainer, status, speaks, error);
+}
+
 static weft_status recover(struct trainer *trainer, struct recovery *recovery, bool *speaks, struct error *error)
 {
     struct report_recovery *report = &recovery->report;
@@ -402,7 +427,7 @@ static weft_status recover(struct trainer *trainer, struct recovery *recovery, b
         status = agree_on_step(trainer, recovery, speaks, error);
     report->agree_seconds += end_phase(recovery);
     if (status == WEFT_OK)
-        status = choose_mesh(trainer, speaks, error);
+        status = choose_mesh(trainer, report->reason, speaks, error);
     if (status != WEFT_OK)
         return status;
     executor_keep_state(trainer->former.executor);
@@ -416,6 +441,8 @@ static weft_status recover(struct trainer *trainer, struct recovery *recovery, b
         status = trainer_measure_peak(trainer, &trainer->report.run.peak, error);
     if (status == WEFT_OK)
         status = trainer_world_open_copies(trainer, speaks, error);
+    if (status == WEFT_OK)
+        status = finish_copies(trainer, speaks, error);
     if (status == WEFT_OK)
         status = trainer_world_open_writer(trainer, speaks, error);
     report->restore_seconds += end_phase(recovery);

@@ -357,13 +357,16 @@ weft_status trainer_run(struct trainer *trainer, bool *speaks, struct error *err
         .begin = trainer->state.step,
         .end = (uint64_t)(config->stop_at && config->stop_at < config->steps ? config->stop_at : config->steps),
         .saved = UINT64_MAX,
+        .checkpoint = UINT64_MAX,
         .evaluated = UINT64_MAX,
     };
     *speaks = true;
     weft_status status = run_to_end(trainer, speaks, error);
-    while (status != WEFT_OK && recovery_is_possible(trainer, status))
-        if ((status = recovery_run(trainer, speaks, error)) == WEFT_OK)
-            status = run_to_end(trainer, speaks, error);
+    while (status != WEFT_OK && recovery_is_possible(trainer, status)) {
+        if ((status = recovery_run(trainer, speaks, error)) != WEFT_OK)
+            break;
+        status = run_to_end(trainer, speaks, error);
+    }
     if (status != WEFT_OK)
         report_end(&trainer->report, REPORT_FAILED);
     /* A failure on this rank alone aborts the job, because the others would wait for this rank. */

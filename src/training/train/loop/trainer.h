@@ -19,15 +19,19 @@ struct trainer;
 
 /**
  * Prepare: data, model, weights (initial, or from a checkpoint), distributed to every rank. `out` receives output for users,
- * on rank 0 (NULL: nothing). `*stop`, when it becomes non-zero on any rank (the number of a signal), ends the run after
+ * on rank 0 (NULL: nothing); if that is lost, the new rank 0 writes to its own. With config.min_ranks, `comm` is
+ * weft_world(). `*stop`, when it becomes non-zero on any rank (the number of a signal), ends the run after
  * the current step, or the current micro-batch of an evaluation, with a checkpoint. An interrupted evaluation leaves no
  * record; the resumed run repeats it.
  */
 weft_status trainer_open(const struct train_config *config, weft_context *context, weft_comm *comm, FILE *out,
                          const atomic_int *stop, struct trainer **trainer, bool *speaks, struct error *error);
 
-/** Take all steps that remain, evaluate, write checkpoints, sample. The last checkpoint is complete before the
- * last evaluation begins. */
+/**
+ * Take all steps that remain, evaluate, write checkpoints, sample. The last checkpoint is complete before the last
+ * evaluation begins. If ranks are lost and config.min_ranks are left, the run continues with these; then what
+ * trainer_executor() returned before is no longer valid.
+ */
 weft_status trainer_run(struct trainer *trainer, bool *speaks, struct error *error);
 
 /** The greatest `*stop` of all ranks, where it ended the run; 0 on all ranks otherwise. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JSON lines for programs: an object a line, with "event" first: "start", "step", "evaluation", "recovery", "end". They are
- * appended, so that a resumed run continues its file. docs/tutorials/insight.md lists the keys.
+ * JSON lines for programs: an object a line, with "event" first: "start", "step", "evaluation", "checkpoint",
+ * "recovery", "end". They are appended, so that a resumed run continues its file. docs/tutorials/insight.md lists the keys.
  */
 #include "base/format/json_put.h"
 #include "training/train/report/internal/sink.h"

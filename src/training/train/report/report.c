@@ -211,7 +211,7 @@ void report_recovery(struct report *report, const struct report_recovery *recove
         [REPORT_FROM_MEMORY] = "memory", [REPORT_FROM_COPIES] = "copies in memory", [REPORT_FROM_STORAGE] = "storage"};
     char back[64] = "";
     if (recovery->step < recovery->before)
-        snprintf(back, sizeof back, " (%" PRIu64 " were taken)", recovery->before);
+        snprintf(back, sizeof back, " (was at step %" PRIu64 ")", recovery->before);
     REPORT_TO_SINKS(report, recovery, recovery, time);
     report_say(report, "lost   %s", recovery->reason);
     report_say(report,

@@ -30,7 +30,7 @@ struct checkpoint_writer {
     struct checkpoint_parts parts;
     struct array_snapshot *snapshot;
 
-    bool completed; /* one has been */
+    uint64_t completed; /* the newest one's step; UINT64_MAX: none */
 
     /* Of the current checkpoint. */
     enum stage stage;
@@ -194,7 +194,7 @@ static weft_status checkpoint_writer_settle(struct checkpoint_writer *writer, we
     if (status != WEFT_OK && writer->rank == 0)
         checkpoint_abandon(config->checkpoint_dir, writer->step);
     const bool forgiven = status != WEFT_OK && forgive && connected && config->checkpoint_go_on;
-    writer->completed |= status == WEFT_OK;
+    writer->completed = status == WEFT_OK ? writer->step : writer->completed;
     if (status == WEFT_OK || forgiven)
         report_ended(writer, status, error);
     free_checkpoint(writer);
@@ -408,6 +408,7 @@ weft_status checkpoint_writer_open(const struct checkpoint_writer_setup *setup, 
     weft_status status = writer ? WEFT_OK : error_memory(error, sizeof *writer, "the writer of checkpoints");
     if (status == WEFT_OK) {
         writer->setup = *setup;
+        writer->completed = UINT64_MAX;
         writer->rank = (uint32_t)weft_comm_rank(setup->comm);
         writer->ranks = (uint32_t)weft_comm_size(setup->comm);
         writer->sees = calloc(writer->ranks, sizeof *writer->sees);
@@ -431,7 +432,7 @@ weft_status checkpoint_writer_open(const struct checkpoint_writer_setup *setup, 
     return WEFT_OK;
 }
 
-bool checkpoint_writer_has_completed(const struct checkpoint_writer *writer)
+uint64_t checkpoint_writer_completed(const struct checkpoint_writer *writer)
 {
     return writer->completed;
 }

@@ -64,8 +64,8 @@ weft_status checkpoint_writer_finish(struct checkpoint_writer *writer, bool *spe
  */
 weft_status checkpoint_writer_amend(struct checkpoint_writer *writer, bool *speaks, struct error *error);
 
-/** This rank: whether a checkpoint has been completed since the writer was opened. */
-bool checkpoint_writer_has_completed(const struct checkpoint_writer *writer);
+/** This rank: the step of the newest checkpoint that was completed since the writer was opened; UINT64_MAX: none. */
+uint64_t checkpoint_writer_completed(const struct checkpoint_writer *writer);
 
 /** This rank: cancel the current checkpoint, wait for the thread, free. NULL is allowed. */
 void checkpoint_writer_close(struct checkpoint_writer *writer);

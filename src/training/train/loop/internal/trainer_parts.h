@@ -18,7 +18,7 @@ struct trainer_course {
     uint64_t saved, evaluated; /* steps taken at the last checkpoint, at the last evaluation; UINT64_MAX: none yet */
     bool stopping;             /* some rank was asked to stop; the same on all ranks */
     bool is_best;              /* under --patience: the last evaluation was the best, and no checkpoint has it yet */
-    bool has_checkpoint;       /* this run has written one */
+    uint64_t checkpoint;       /* the newest one that this run has written; UINT64_MAX: none */
 
     /* The last step. */
     struct executor_result last;

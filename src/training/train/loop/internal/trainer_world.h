@@ -33,7 +33,8 @@ struct trainer_world {
     struct memory_estimate memory; /**< of this rank */
     struct model_description *own; /**< the network, as far as it is this rank's */
     struct executor *executor;
-    uint64_t step;                    /**< of a former world: the steps that are whole in its weights and moments */
+    uint64_t step; /**< of a former world: the steps that are whole in its weights and moments */
+    bool is_whole; /**< after a recovery: it has its part of the state, and copies of it are on other ranks */
     struct state_layout *layout;      /**< which rank holds which weights and moments */
     struct state_copies *copies;      /**< NULL: other ranks hold this rank's state anyway */
     struct copied_progress copied[2]; /**< of the newest two */
