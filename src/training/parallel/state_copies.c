@@ -23,9 +23,9 @@ struct copied_part {
 
 /* One copy. Its memory has the arrays one after the other, each with the ranges one after the other. */
 struct copied_state {
-    uint64_t step;
-    bool has_own, has_neighbor; /* all of it */
-    float *own, *neighbor;
+    uint64_t step;     /* UINT64_MAX: none yet */
+    bool has_previous; /* all of it */
+    float *own, *previous;
 };
 
 struct state_copies {
@@ -34,8 +34,8 @@ struct state_copies {
     const struct state_layout *layout;
     const struct model_description *description;
     unsigned arrays;
-    uint32_t sends_to, neighbor;
-    struct copied_part own, neighbors;
+    uint32_t next, previous;
+    struct copied_part own, of_previous;
     struct copied_state copies[2];
     unsigned newest; /* the one that was begun last */
     weft_request *sent, *received;
@@ -155,8 +155,8 @@ static weft_status choose_neighbors(struct state_copies *copies, const uint32_t 
     qsort(places, ranks, sizeof *places, compare_circle_places);
     for (uint32_t i = 0; i < ranks; i++)
         if (places[i].rank == copies->layout->rank) {
-            copies->sends_to = places[(i + 1) % ranks].rank;
-            copies->neighbor = places[(i + ranks - 1) % ranks].rank;
+            copies->next = places[(i + 1) % ranks].rank;
+            copies->previous = places[(i + ranks - 1) % ranks].rank;
         }
     free(places);
     return WEFT_OK;
@@ -167,11 +167,11 @@ static weft_status choose_neighbors(struct state_copies *copies, const uint32_t 
 static weft_status allocate(struct state_copies *copies, struct error *error)
 {
     const size_t own = copies->own.elements * copies->arrays * sizeof(float),
-                 neighbor = copies->neighbors.elements * copies->arrays * sizeof(float);
+                 previous = copies->of_previous.elements * copies->arrays * sizeof(float);
     for (int i = 0; i < 2; i++) {
         copies->copies[i].own = weft_alloc(copies->context, own + 1);
-        copies->copies[i].neighbor = weft_alloc(copies->context, neighbor + 1);
-        if (!copies->copies[i].own || !copies->copies[i].neighbor)
+        copies->copies[i].previous = weft_alloc(copies->context, previous + 1);
+        if (!copies->copies[i].own || !copies->copies[i].previous)
             return library_error(copies->context, WEFT_ERROR_MEMORY, error);
     }
     return WEFT_OK;
@@ -187,7 +187,7 @@ static weft_status prepare(struct state_copies *copies, const uint32_t *nodes, s
     if (status == WEFT_OK)
         status = take_part(ranges, count, copies->layout->rank, &copies->own, error);
     if (status == WEFT_OK)
-        status = take_part(ranges, count, copies->neighbor, &copies->neighbors, error);
+        status = take_part(ranges, count, copies->previous, &copies->of_previous, error);
     free(ranges);
     return status == WEFT_OK ? allocate(copies, error) : status;
 }
@@ -201,7 +201,8 @@ weft_status state_copies_open(const struct state_layout *layout, const uint32_t 
         *copies = (struct state_copies){.context = layout->context,
                                         .layout = layout,
                                         .description = layout->own.description,
-                                        .arrays = layout->arrays};
+                                        .arrays = layout->arrays,
+                                        .copies = {{.step = UINT64_MAX}, {.step = UINT64_MAX}}};
         status = prepare(copies, nodes, error);
     } else {
         status = error_memory(error, sizeof *copies, "copies of the state");
@@ -226,16 +227,16 @@ void state_copies_close(struct state_copies *copies)
         weft_comm_free(copies->comm);
     for (int i = 0; i < 2; i++) {
         weft_free(copies->context, copies->copies[i].own);
-        weft_free(copies->context, copies->copies[i].neighbor);
+        weft_free(copies->context, copies->copies[i].previous);
     }
     free(copies->own.ranges);
-    free(copies->neighbors.ranges);
+    free(copies->of_previous.ranges);
     free(copies);
 }
 
 uint64_t state_copies_bytes(const struct state_copies *copies)
 {
-    return 2 * (copies->own.elements + copies->neighbors.elements) * copies->arrays * sizeof(float);
+    return 2 * (copies->own.elements + copies->of_previous.elements) * copies->arrays * sizeof(float);
 }
 
 /* ---- copying ---- */
@@ -255,16 +256,15 @@ static void copy_own(const struct state_copies *copies, float *to)
 weft_status state_copies_begin(struct state_copies *copies, uint64_t step, struct error *error)
 {
     struct copied_state *copy = &copies->copies[!copies->newest];
-    const size_t own = copies->own.elements * copies->arrays, neighbor = copies->neighbors.elements * copies->arrays;
+    const size_t own = copies->own.elements * copies->arrays, previous = copies->of_previous.elements * copies->arrays;
     copies->newest = !copies->newest;
-    copy->has_own = copy->has_neighbor = false;
+    copy->has_previous = false;
     copy->step = step;
     copy_own(copies, copy->own);
-    copy->has_own = true;
     weft_status status =
-        weft_receive_start(copy->neighbor, neighbor, WEFT_F32, (int)copies->neighbor, copies->comm, &copies->received);
+        weft_receive_start(copy->previous, previous, WEFT_F32, (int)copies->previous, copies->comm, &copies->received);
     if (status == WEFT_OK)
-        status = weft_send_start(copy->own, own, WEFT_F32, (int)copies->sends_to, copies->comm, &copies->sent);
+        status = weft_send_start(copy->own, own, WEFT_F32, (int)copies->next, copies->comm, &copies->sent);
     return library_error(copies->context, status, error);
 }
 
@@ -273,24 +273,24 @@ weft_status state_copies_finish(struct state_copies *copies, struct error *error
     struct copied_state *copy = &copies->copies[copies->newest];
     const bool was_begun = copies->received;
     const weft_status received = weft_wait(&copies->received), sent = weft_wait(&copies->sent);
-    copy->has_neighbor |= was_begun && received == WEFT_OK;
+    copy->has_previous |= was_begun && received == WEFT_OK;
     return library_error(copies->context, received == WEFT_OK ? sent : received, error);
 }
 
 /* ---- after a failure ---- */
 
-uint32_t state_copies_neighbor(const struct state_copies *copies)
+uint32_t state_copies_previous(const struct state_copies *copies)
 {
-    return copies->neighbor;
+    return copies->previous;
 }
 
-void state_copies_steps(struct state_copies *copies, bool neighbor, uint64_t steps[2])
+void state_copies_steps(struct state_copies *copies, bool previous, uint64_t steps[2])
 {
     struct error ignored = {0};
     (void)state_copies_finish(copies, &ignored);
     for (int i = 0; i < 2; i++) {
         const struct copied_state *copy = &copies->copies[i];
-        steps[i] = (neighbor ? copy->has_neighbor : copy->has_own) ? copy->step : UINT64_MAX;
+        steps[i] = previous && !copy->has_previous ? UINT64_MAX : copy->step;
     }
 }
 
@@ -319,17 +319,17 @@ static int compare_pieces(const void *left, const void *right)
     return (a->first > b->first) - (a->first < b->first);
 }
 
-weft_status state_copies_pieces(const struct state_copies *copies, uint64_t step, bool neighbor,
+weft_status state_copies_pieces(const struct state_copies *copies, uint64_t step, bool previous,
                                 struct state_pieces *pieces, struct error *error)
 {
-    const struct copied_state *copy = &copies->copies[copies->copies[1].has_own && copies->copies[1].step == step];
-    const size_t room = copies->own.count + copies->neighbors.count + 1;
+    const struct copied_state *copy = &copies->copies[copies->copies[1].step == step];
+    const size_t room = copies->own.count + copies->of_previous.count + 1;
     *pieces = (struct state_pieces){.description = copies->description, .pieces = calloc(room, sizeof *pieces->pieces)};
     if (!pieces->pieces)
         return error_memory(error, room * sizeof *pieces->pieces, "the pieces of a state");
     append_part(copies, &copies->own, copy->own, pieces);
-    if (neighbor)
-        append_part(copies, &copies->neighbors, copy->neighbor, pieces);
+    if (previous)
+        append_part(copies, &copies->of_previous, copy->previous, pieces);
     qsort(pieces->pieces, pieces->count, sizeof *pieces->pieces, compare_pieces);
     return WEFT_OK;
 }

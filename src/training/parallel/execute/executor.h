@@ -161,9 +161,9 @@ weft_status executor_step(struct executor *executor, const struct executor_input
 weft_status executor_settle(struct executor *executor, struct error *error);
 
 /**
- * Compare what the ranks of the data axis hold alike, after a step: weights, and under ZeRO-0 the sums of gradients and optimizer
- * state. Under ZeRO-3 they hold nothing alike. Collective. Errors, on all ranks: DATA; the message names the rank that
- * differs from the others. *speaks as in training/parallel/agreement.h.
+ * Compare the replicated state of the data axis after a step: weights under ZeRO-0 to 2; under ZeRO-0 also sums of
+ * gradients and moments. Nothing is replicated under ZeRO-3. Collective. Errors, on all ranks: DATA; the message names
+ * the rank that differs from the others. *speaks as in training/parallel/agreement.h.
  */
 weft_status executor_compare_replicas(struct executor *executor, bool *speaks, struct error *error);
 
@@ -174,7 +174,7 @@ weft_status executor_compare_replicas(struct executor *executor, bool *speaks, s
  * always that of a whole step, and those of two ranks are at most one step apart. Otherwise (optimizer state that is
  * divided over the data axis, norms of tensors that are divided) a failed step may leave a part of the state updated.
  */
-bool executor_updates_alone(const struct executor *executor);
+bool executor_updates_alone(const struct executor_config *config);
 
 /** Whether step `number` failed on this rank when it had the whole gradient and waited for the norm. */
 bool executor_has_gradient(const struct executor *executor, uint64_t number);

@@ -6,10 +6,10 @@
  */
 #include "training/parallel/execute/internal/executor_parts.h"
 
-bool executor_updates_alone(const struct executor *executor)
+bool executor_updates_alone(const struct executor_config *config)
 {
-    const struct executor_config *config = &executor->config;
-    return !config->zero && !(optimizer_needs_norms(config->optimizer.kind) && executor->tensor > 1);
+    const bool adds_norms = optimizer_needs_norms(config->optimizer.kind) && config->mesh.extent[MESH_TENSOR] > 1;
+    return !config->zero && !adds_norms;
 }
 
 bool executor_has_gradient(const struct executor *executor, uint64_t number)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks of the data axis compare what they hold alike: a bit that differs was changed by faulty memory or processors. */
+/* Ranks of the data axis compare their replicated state: faulty memory or processors have changed a bit that differs. */
 #include "base/hash.h"
 #include "training/parallel/agreement.h"
 #include "training/parallel/execute/internal/executor_parts.h"

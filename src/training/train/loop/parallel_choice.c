@@ -166,17 +166,6 @@ weft_status parallel_choice_place(const struct train_config *config, const struc
     return mesh_placement_choose(&choice->mesh, nodes, bytes, &choice->placement, error);
 }
 
-/* ---- copies ---- */
-
-bool parallel_choice_needs_copies(const struct train_config *config, const struct parallel_choice *choice)
-{
-    const uint32_t *extent = choice->mesh.extent;
-    const bool updates_alone =
-        !choice->zero && !(optimizer_needs_norms(config->optimizer.kind) && extent[MESH_TENSOR] > 1);
-    return config->min_ranks && config->copy_every && mesh_ranks(&choice->mesh) > 1 &&
-           (!updates_alone || extent[MESH_DATA] == 1);
-}
-
 /* ---- the executor ---- */
 
 struct executor_config parallel_choice_executor(const struct train_config *config, const struct parallel_choice *choice)
@@ -204,6 +193,15 @@ struct executor_config parallel_choice_executor(const struct train_config *confi
         .gradients = config->gradients,
         .bucket_bytes = config->bucket_bytes,
     };
+}
+
+/* ---- copies ---- */
+
+bool parallel_choice_needs_copies(const struct train_config *config, const struct parallel_choice *choice)
+{
+    const struct executor_config executor = parallel_choice_executor(config, choice);
+    return config->min_ranks && config->copy_every && mesh_ranks(&choice->mesh) > 1 &&
+           (!executor_updates_alone(&executor) || choice->mesh.extent[MESH_DATA] == 1);
 }
 
 /* ---- text ---- */

@@ -21,13 +21,15 @@ bool recovery_is_possible(const struct trainer *trainer, weft_status status)
 
 struct recovery {
     struct report_recovery report;
-    uint64_t mark;     /* when its phase began */
-    bool is_over;      /* this rank cannot go on with the others */
-    uint64_t copy;     /* the step of the newest copy that the survivors have; UINT64_MAX: none */
-    bool has_neighbor; /* this rank's neighbor, whose copies it has, is lost */
-    bool holds_state;  /* the former executor's weights and moments are those of the step that the run goes on from */
-    bool anyone_does;
-    bool has_news; /* nobody may have reported the last step */
+    uint64_t mark; /* when its phase began */
+    bool is_over;  /* this rank cannot continue with the others */
+
+    /* Where the state is from. */
+    bool holds_state; /* the former executor's weights and moments are those of the step to continue from */
+    bool any_rank_holds_state;
+    uint64_t copy;         /* the step of the newest copy that the survivors have; UINT64_MAX: none */
+    bool previous_is_lost; /* the previous rank, whose copies this rank has */
+    bool must_report_step; /* nobody may have reported the last step */
 };
 
 /* ---- the ranks that are left ---- */
@@ -54,7 +56,7 @@ static void note_checkpoint(struct trainer_course *course, uint64_t step)
         course->checkpoint = step;
 }
 
-static weft_status meet(struct trainer *trainer, struct recovery *recovery, bool *speaks, struct error *error)
+static weft_status find_survivors(struct trainer *trainer, struct recovery *recovery, bool *speaks, struct error *error)
 {
     const uint32_t least = trainer->config.min_ranks;
     if (trainer->world.writer)
@@ -77,16 +79,12 @@ static weft_status meet(struct trainer *trainer, struct recovery *recovery, bool
 
 /* ---- how far the run has come ---- */
 
-/* How far a rank has come. Sent as bytes. */
+/* Sent as bytes. */
 struct rank_progress {
-    uint64_t step;        /* steps that are whole in its weights and moments */
-    uint64_t gradient_of; /* the step after that, if it can complete it; 0: it cannot */
-    struct early_stopping early_stopping;
-    struct loss_scale loss_scale;
-    struct executor_result last;
-    uint64_t own_copies[2], neighbors_copies[2]; /* the steps of its copies; UINT64_MAX: none */
-    bool keeps_lost;                             /* its neighbor is lost */
-    bool intact;                                 /* its weights and moments are those of `step` */
+    struct training_progress run;               /* as it is in the rank's weights and moments */
+    uint64_t gradient_of;                       /* the step after that, if the rank can complete it; 0: it cannot */
+    uint64_t own_copies[2], previous_copies[2]; /* the steps of its copies; UINT64_MAX: none */
+    bool previous_is_lost;
     bool stopping;
     uint64_t checkpoint; /* the newest that the run has written; UINT64_MAX: none */
 };
@@ -99,50 +97,39 @@ static bool is_lost(const struct trainer *trainer, int first_rank)
     return true;
 }
 
-static void note_copies(const struct trainer *trainer, struct rank_progress *progress)
-{
-    struct state_copies *copies = trainer->former.copies;
-    progress->own_copies[0] = progress->own_copies[1] = UINT64_MAX;
-    if (!copies)
-        return;
-    state_copies_steps(copies, false, progress->own_copies);
-    state_copies_steps(copies, true, progress->neighbors_copies);
-    progress->keeps_lost = is_lost(trainer, trainer->former.neighbor);
-}
-
 static struct rank_progress progress_of(const struct trainer *trainer)
 {
-    const struct training_state *state = &trainer->state;
-    const struct executor *executor = trainer->former.executor;
-    const uint64_t step = trainer->former.step;
+    const struct trainer_world *former = &trainer->former;
     struct rank_progress progress;
     memset(&progress, 0, sizeof progress); /* and what lies between its members */
-    progress.step = step;
-    progress.gradient_of = executor_has_gradient(executor, step + 1) ? step + 1 : 0;
-    progress.early_stopping = state->early_stopping;
-    progress.loss_scale = state->loss_scale;
-    progress.last = trainer->course.last;
-    progress.intact = executor_updates_alone(executor);
-    note_copies(trainer, &progress);
+    progress.run = trainer_progress(trainer);
+    progress.run.step = former->step;
+    progress.gradient_of = executor_has_gradient(former->executor, former->step + 1) ? former->step + 1 : 0;
+    progress.own_copies[0] = progress.own_copies[1] = UINT64_MAX;
+    if (former->copies) {
+        state_copies_steps(former->copies, false, progress.own_copies);
+        state_copies_steps(former->copies, true, progress.previous_copies);
+        progress.previous_is_lost = is_lost(trainer, former->previous);
+    }
     progress.stopping = trainer->course.stopping;
     progress.checkpoint = trainer->course.checkpoint;
     return progress;
 }
 
-/* Whether a rank has, or can have, its part of the state after `step`. */
+/* Whether a rank has, or can have, its part of the state after `step`, where a failed step leaves none updated in part. */
 static bool reaches(const struct rank_progress *progress, uint64_t step)
 {
-    return progress->intact && (progress->step == step || progress->gradient_of == step);
+    return progress->run.step == step || progress->gradient_of == step;
 }
 
 static bool has_copy(const struct rank_progress *progress, uint64_t step)
 {
-    const uint64_t *own = progress->own_copies, *neighbors = progress->neighbors_copies;
+    const uint64_t *own = progress->own_copies, *previous = progress->previous_copies;
     return (own[0] == step || own[1] == step) &&
-           (!progress->keeps_lost || neighbors[0] == step || neighbors[1] == step);
+           (!progress->previous_is_lost || previous[0] == step || previous[1] == step);
 }
 
-/* The step of the newest copy that all survivors have, of their own parts and of those of lost neighbors. */
+/* The step of the newest copy that all survivors have, of their own parts and of those that are lost. */
 static uint64_t find_copy(const struct rank_progress *all, uint32_t ranks)
 {
     uint64_t newest = UINT64_MAX;
@@ -157,38 +144,49 @@ static uint64_t find_copy(const struct rank_progress *all, uint32_t ranks)
     return newest;
 }
 
-/* Go on from where the rank is that has come farthest. */
-static weft_status go_on_from_lead(struct trainer *trainer, const struct rank_progress *all, struct recovery *recovery,
-                                   struct error *error)
+/* The rank that has come farthest. */
+static const struct rank_progress *find_lead(const struct rank_progress *all, uint32_t ranks)
 {
-    struct training_state *state = &trainer->state;
-    struct trainer_course *course = &trainer->course;
-    const struct rank_progress *own = &all[trainer->world.rank], *lead = &all[0];
-    for (uint32_t r = 0; r < trainer->world.ranks; r++) {
-        const bool ahead =
-            all[r].step > lead->step ||
-            (all[r].step == lead->step && all[r].early_stopping.last_step > lead->early_stopping.last_step);
-        lead = ahead ? &all[r] : lead;
+    const struct rank_progress *lead = &all[0];
+    for (uint32_t r = 1; r < ranks; r++) {
+        const struct training_progress *run = &all[r].run;
+        const bool is_ahead =
+            run->step > lead->run.step ||
+            (run->step == lead->run.step && run->early_stopping.last_step > lead->run.early_stopping.last_step);
+        lead = is_ahead ? &all[r] : lead;
+    }
+    return lead;
+}
+
+static void note_requests(struct trainer_course *course, const struct rank_progress *all, uint32_t ranks)
+{
+    for (uint32_t r = 0; r < ranks; r++) {
         course->stopping |= all[r].stopping;
         note_checkpoint(course, all[r].checkpoint);
     }
+}
+
+/* Continue from where the rank is that has come farthest. */
+static weft_status reach_lead(struct trainer *trainer, const struct rank_progress *all, struct recovery *recovery,
+                              struct error *error)
+{
+    const uint32_t ranks = trainer->world.ranks;
+    const struct executor_config executor = parallel_choice_executor(&trainer->config, &trainer->former.parallel);
+    const bool is_intact = executor_updates_alone(&executor);
+    const struct rank_progress *own = &all[trainer->world.rank], *lead = find_lead(all, ranks);
     weft_status status = WEFT_OK;
-    recovery->copy = find_copy(all, trainer->world.ranks);
-    recovery->has_neighbor = own->keeps_lost;
-    recovery->holds_state = reaches(own, lead->step);
-    recovery->anyone_does = false;
-    for (uint32_t r = 0; r < trainer->world.ranks; r++)
-        recovery->anyone_does |= reaches(&all[r], lead->step);
-    if (recovery->holds_state && own->step < lead->step) {
-        status = executor_complete_step(trainer->former.executor, &lead->last, error);
-        recovery->has_news = true;
+    note_requests(&trainer->course, all, ranks);
+    recovery->copy = find_copy(all, ranks);
+    recovery->previous_is_lost = own->previous_is_lost;
+    recovery->holds_state = is_intact && reaches(own, lead->run.step);
+    recovery->any_rank_holds_state = is_intact; /* the lead does */
+    if (recovery->holds_state && own->run.step < lead->run.step) {
+        status = executor_complete_step(trainer->former.executor, &lead->run.last, error);
+        recovery->must_report_step = true;
     }
     if (recovery->holds_state && status == WEFT_OK)
-        trainer->former.step = lead->step;
-    state->step = lead->step;
-    state->early_stopping = lead->early_stopping;
-    state->loss_scale = lead->loss_scale;
-    course->last = lead->last;
+        trainer->former.step = lead->run.step;
+    trainer_set_progress(trainer, &lead->run);
     return status;
 }
 
@@ -202,7 +200,7 @@ static weft_status agree_on_step(struct trainer *trainer, struct recovery *recov
     if (status == WEFT_OK)
         status = library_error(trainer->context, weft_allgather(&own, all, sizeof own, WEFT_U8, world->comm), error);
     if (status == WEFT_OK)
-        status = trainer_agree(trainer, go_on_from_lead(trainer, all, recovery, error), speaks, error);
+        status = trainer_agree(trainer, reach_lead(trainer, all, recovery, error), speaks, error);
     free(all);
     return status;
 }
@@ -279,14 +277,14 @@ static void take_over_report(struct trainer *trainer, struct recovery *recovery)
         return;
     const struct report_run same = *run;
     struct error error = {0};
-    recovery->has_news = true;
+    recovery->must_report_step = true;
     report_close(&trainer->report);
     if (trainer_open_report(trainer, &error) != WEFT_OK) {
         const struct report_options lines = {
             .out = trainer->out, .warnings = trainer->config.warnings, .every = (uint64_t)trainer->config.log_every};
         report_close(&trainer->report);
         if (lines.warnings)
-            fprintf(lines.warnings, "weft: %s; the run goes on without metrics\n", error.text);
+            fprintf(lines.warnings, "weft: %s; the run continues without metrics\n", error.text);
         (void)report_open(&trainer->report, &lines, &error);
     }
     report_begin(&trainer->report, &same);
@@ -321,7 +319,7 @@ static weft_status take_state(struct trainer *trainer, const struct recovery *re
 {
     struct state_pieces pieces = {.description = trainer->description};
     weft_status status = WEFT_OK;
-    if (!recovery->anyone_does)
+    if (!recovery->any_rank_holds_state)
         return WEFT_OK;
     if (recovery->holds_state)
         status = executor_state_pieces(trainer->former.executor, trainer->description, &pieces, error);
@@ -340,18 +338,15 @@ static weft_status take_copy(struct trainer *trainer, const struct recovery *rec
     struct state_pieces pieces = {.description = trainer->description};
     if (recovery->copy == UINT64_MAX)
         return WEFT_OK;
-    weft_status status = state_copies_pieces(former->copies, recovery->copy, recovery->has_neighbor, &pieces, error);
+    weft_status status =
+        state_copies_pieces(former->copies, recovery->copy, recovery->previous_is_lost, &pieces, error);
     status = trainer_agree(trainer, status, speaks, error);
     if (status == WEFT_OK)
         status = move_state(trainer, &pieces, taken, speaks, error);
     free(pieces.pieces);
     if (status != WEFT_OK || !*taken)
         return status;
-    const struct copied_progress *copied = &former->copied[former->copied[1].step == recovery->copy];
-    trainer->state.step = copied->step;
-    trainer->state.early_stopping = copied->early_stopping;
-    trainer->state.loss_scale = copied->loss_scale;
-    trainer->course.last = copied->last;
+    trainer_set_progress(trainer, &former->copied[former->copied[1].step == recovery->copy]);
     return WEFT_OK;
 }
 
@@ -422,7 +417,7 @@ static weft_status finish_copies(struct trainer *trainer, bool *speaks, struct e
 static weft_status recover(struct trainer *trainer, struct recovery *recovery, bool *speaks, struct error *error)
 {
     struct report_recovery *report = &recovery->report;
-    weft_status status = meet(trainer, recovery, speaks, error);
+    weft_status status = find_survivors(trainer, recovery, speaks, error);
     if (status == WEFT_OK)
         status = agree_on_step(trainer, recovery, speaks, error);
     report->agree_seconds += end_phase(recovery);
@@ -464,7 +459,7 @@ weft_status recovery_run(struct trainer *trainer, bool *speaks, struct error *er
         return status;
     trainer_world_close(&trainer->former);
     take_over_report(trainer, &recovery);
-    if (recovery.has_news && recovery.report.source == REPORT_FROM_MEMORY &&
+    if (recovery.must_report_step && recovery.report.source == REPORT_FROM_MEMORY &&
         trainer->state.step > trainer->course.begin)
         trainer_report_step(trainer);
     recovery.report.ranks = trainer->world.ranks;

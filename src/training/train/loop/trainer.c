@@ -285,7 +285,7 @@ static weft_status verify_replicas(struct trainer *trainer, bool *speaks, struct
     return is_time ? note_agreed(trainer, executor_compare_replicas(trainer->world.executor, speaks, error)) : WEFT_OK;
 }
 
-/* Evaluate and checkpoint if due. A run that was stopped in an evaluation repeats it. */
+/* Verify, evaluate and checkpoint if due. A run that was stopped in an evaluation repeats it. */
 static weft_status pause_between_steps(struct trainer *trainer, bool *speaks, struct error *error)
 {
     const struct train_config *config = &trainer->config;

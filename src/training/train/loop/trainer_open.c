@@ -119,7 +119,7 @@ weft_status trainer_open_report(struct trainer *trainer, struct error *error)
 {
     const struct report_options reports = report_options_of(trainer);
     trainer->reports = trainer->world.rank == 0;
-    return report_open(&trainer->report, trainer->world.rank == 0 ? &reports : &(struct report_options){0}, error);
+    return report_open(&trainer->report, trainer->reports ? &reports : &(struct report_options){0}, error);
 }
 
 static void trainer_open_describe(const struct trainer *trainer)
@@ -252,7 +252,7 @@ weft_status trainer_open(const struct train_config *config, weft_context *contex
     trainer->config = *config;
     trainer->context = context;
     trainer->stop = stop;
-    trainer->users = out;
+    trainer->user_output = out;
     trainer_world_enter(trainer, comm);
 
     const struct text_sources sources = sources_of(config);

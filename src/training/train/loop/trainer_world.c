@@ -11,7 +11,7 @@ void trainer_world_enter(struct trainer *trainer, weft_comm *comm)
 {
     trainer->world = (struct trainer_world){
         .comm = comm, .rank = (uint32_t)weft_comm_rank(comm), .ranks = (uint32_t)weft_comm_size(comm)};
-    trainer->out = trainer->world.rank == 0 ? trainer->users : NULL;
+    trainer->out = trainer->world.rank == 0 ? trainer->user_output : NULL;
 }
 
 /* ---- the choice ---- */
@@ -117,16 +117,30 @@ weft_status trainer_world_open(struct trainer *trainer, bool *speaks, struct err
 
 /* ---- copies ---- */
 
+struct training_progress trainer_progress(const struct trainer *trainer)
+{
+    const struct training_state *state = &trainer->state;
+    return (struct training_progress){.step = state->step,
+                                      .early_stopping = state->early_stopping,
+                                      .loss_scale = state->loss_scale,
+                                      .last = trainer->course.last};
+}
+
+void trainer_set_progress(struct trainer *trainer, const struct training_progress *progress)
+{
+    struct training_state *state = &trainer->state;
+    state->step = progress->step;
+    state->early_stopping = progress->early_stopping;
+    state->loss_scale = progress->loss_scale;
+    trainer->course.last = progress->last;
+}
+
 static weft_status begin_copy(struct trainer *trainer, struct error *error)
 {
     struct trainer_world *world = &trainer->world;
-    const struct training_state *state = &trainer->state;
     world->copied[0] = world->copied[1];
-    world->copied[1] = (struct copied_progress){.step = state->step,
-                                                .early_stopping = state->early_stopping,
-                                                .loss_scale = state->loss_scale,
-                                                .last = trainer->course.last};
-    return state_copies_begin(world->copies, state->step, error);
+    world->copied[1] = trainer_progress(trainer);
+    return state_copies_begin(world->copies, trainer->state.step, error);
 }
 
 weft_status trainer_world_open_copies(struct trainer *trainer, bool *speaks, struct error *error)
@@ -138,7 +152,7 @@ weft_status trainer_world_open_copies(struct trainer *trainer, bool *speaks, str
     trainer->agreed = status != WEFT_OK;
     if (status != WEFT_OK)
         return status;
-    world->neighbor = weft_comm_first_rank(world->comm, (int)state_copies_neighbor(world->copies));
+    world->previous = weft_comm_first_rank(world->comm, (int)state_copies_previous(world->copies));
     return begin_copy(trainer, error);
 }
 

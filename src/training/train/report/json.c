@@ -152,14 +152,13 @@ static weft_status json_checkpoint(void *state, const struct report_checkpoint *
 
 static weft_status json_recovery(void *state, const struct report_recovery *recovery, double time, struct error *error)
 {
-    static const char *const sources[] = {
-        [REPORT_FROM_MEMORY] = "memory", [REPORT_FROM_COPIES] = "copies", [REPORT_FROM_STORAGE] = "storage"};
     struct json_writer writer;
     json_begin_event(&writer, "recovery");
     json_put_unsigned(&writer, "step", recovery->step);
     put_time(&writer, time);
     JSON_PUT(&writer, "reason", recovery->reason, "plan", recovery->plan, "ranks_before", recovery->ranks_before,
-             "ranks", recovery->ranks, "step_before", recovery->before, "source", sources[recovery->source]);
+             "ranks", recovery->ranks, "step_before", recovery->before, "source",
+             report_source_names[recovery->source]);
     put_figure(&writer, "agree_seconds", recovery->agree_seconds);
     put_figure(&writer, "rebuild_seconds", recovery->rebuild_seconds);
     put_figure(&writer, "restore_seconds", recovery->restore_seconds);

@@ -17,6 +17,8 @@ static const struct report_sink *const kinds[REPORT_SINKS] = {
     &report_sink_line, &report_sink_json, &report_sink_prometheus, &report_sink_tensorboard, &report_sink_collected};
 #define LINE 0 /* index of the one for users */
 
+const char *const report_source_names[] = {
+    [REPORT_FROM_MEMORY] = "memory", [REPORT_FROM_COPIES] = "copies", [REPORT_FROM_STORAGE] = "storage"};
 const char *const report_ending_names[] = {"finished", "stopped", "failed"};
 
 static double time_now(void)
@@ -207,19 +209,16 @@ static void say_checkpoint(struct report *report, const struct report_checkpoint
 void report_recovery(struct report *report, const struct report_recovery *recovery)
 {
     const double time = time_now();
-    static const char *const sources[] = {
-        [REPORT_FROM_MEMORY] = "memory", [REPORT_FROM_COPIES] = "copies in memory", [REPORT_FROM_STORAGE] = "storage"};
     char back[64] = "";
     if (recovery->step < recovery->before)
         snprintf(back, sizeof back, " (was at step %" PRIu64 ")", recovery->before);
     REPORT_TO_SINKS(report, recovery, recovery, time);
     report_say(report, "lost   %s", recovery->reason);
     report_say(report,
-               "go on  after step %" PRIu64
-               "%s, from %s, with %u of %u ranks: %s; agreed in %.2f s, rebuilt in %.2f s, "
-               "restored in %.2f s",
-               recovery->step, back, sources[recovery->source], recovery->ranks, recovery->ranks_before, recovery->plan,
-               recovery->agree_seconds, recovery->rebuild_seconds, recovery->restore_seconds);
+               "continue after step %" PRIu64 "%s with %u of %u ranks, state from %s: %s; agreed in %.2f s, rebuilt in "
+               "%.2f s, restored in %.2f s",
+               recovery->step, back, recovery->ranks, recovery->ranks_before, report_source_names[recovery->source],
+               recovery->plan, recovery->agree_seconds, recovery->rebuild_seconds, recovery->restore_seconds);
 }
 
 void report_checkpoint(struct report *report, const struct report_checkpoint *checkpoint)

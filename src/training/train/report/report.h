@@ -121,7 +121,10 @@ enum report_source {
     REPORT_FROM_STORAGE, /**< a checkpoint, or where the run began */
 };
 
-/** A run has lost ranks and goes on. */
+/** "memory", "copies", "storage". */
+extern const char *const report_source_names[];
+
+/** A run has lost ranks and continues. */
 struct report_recovery {
     char reason[ERROR_TEXT_BYTES]; /**< the message of the failure */
     const char *plan;              /**< what the others do: "data parallel over 3 ranks" */

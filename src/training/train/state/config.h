@@ -70,12 +70,12 @@ struct train_config {
     const char *resume;         /**< directory of checkpoints to resume from; NULL: start a new run */
     const char *resume_change;  /**< settings that may differ from the checkpoint's (settings.h); NULL: none */
 
-    uint32_t min_ranks; /**< the run goes on after it has lost ranks, as long as so many are left; 0: it ends */
-
-    int64_t
-        verify_every; /**< steps between comparisons of what ranks hold alike (executor_compare_replicas()); 0: none */
-    int64_t copy_every; /**< where ranks can be lost, and what they hold with them: steps between copies of it on other
-                           ranks (training/parallel/state_copies.h); 0: none */
+    uint32_t min_ranks; /**< the run continues after ranks are lost, as long as so many are left; 0: it ends */
+    /** Steps between comparisons of the state that ranks replicate (executor_compare_replicas()); 0: none. */
+    int64_t verify_every;
+    /** With min_ranks, where a rank may hold state that no other rank holds: steps between copies of it on other ranks
+     * (training/parallel/state_copies.h); 0: none. */
+    int64_t copy_every;
 
     int64_t sample; /**< tokens to sample at the end; 0: none */
     const char *prompt;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The trainer's members, shared by trainer.c (the loop), trainer_open.c (preparation) and recovery.c. */
+/** The trainer's members, shared by the files of the loop. */
 #ifndef WEFT_TRAINING_TRAIN_LOOP_INTERNAL_TRAINER_PARTS_H
 #define WEFT_TRAINING_TRAIN_LOOP_INTERNAL_TRAINER_PARTS_H
 
@@ -31,8 +31,8 @@ struct trainer {
     struct train_config config;
     weft_context *context;
     struct trainer_world world;  /* of its ranks */
-    struct trainer_world former; /* that ranks were lost of, until `world` has its weights and moments */
-    FILE *users;                 /* output for users, of the rank that is rank 0; NULL: none */
+    struct trainer_world former; /* the world before a loss, until `world` has its weights and moments */
+    FILE *user_output;           /* where this rank writes if it is rank 0; NULL: nowhere */
     FILE *out;                   /* the same on rank 0, otherwise NULL */
     const atomic_int *stop;
     int stopped_by; /* the greatest *stop of all ranks, if it ended the run */
@@ -54,11 +54,15 @@ struct trainer {
     struct training_state state;
     struct trainer_course course;
     struct report report;
-    bool reports; /* this rank does: it is rank 0 */
+    bool reports; /* the report has sinks */
     struct learning_rate schedule;
     uint64_t read_time; /* total nanoseconds of reading data */
     bool agreed;        /* all ranks have the same failure */
 };
+
+/** How far the run has come; and set it. Weights and moments are not touched. */
+struct training_progress trainer_progress(const struct trainer *trainer);
+void trainer_set_progress(struct trainer *trainer, const struct training_progress *progress);
 
 /** Open the report, with its sinks on rank 0. Local. Errors: those of report_open(). */
 weft_status trainer_open_report(struct trainer *trainer, struct error *error);

@@ -17,12 +17,12 @@
 
 struct trainer;
 
-/** How far a run had come when its state was copied, besides weights and moments. */
-struct copied_progress {
+/** How far a run has come, besides weights and moments. */
+struct training_progress {
     uint64_t step;
     struct early_stopping early_stopping;
     struct loss_scale loss_scale;
-    struct executor_result last;
+    struct executor_result last; /**< of the last step */
 };
 
 struct trainer_world {
@@ -35,11 +35,11 @@ struct trainer_world {
     struct executor *executor;
     uint64_t step; /**< of a former world: the steps that are whole in its weights and moments */
     bool is_whole; /**< after a recovery: it has its part of the state, and copies of it are on other ranks */
-    struct state_layout *layout;      /**< which rank holds which weights and moments */
-    struct state_copies *copies;      /**< NULL: other ranks hold this rank's state anyway */
-    struct copied_progress copied[2]; /**< of the newest two */
-    int neighbor;                     /**< the rank whose copies are here: its number when the job began */
-    struct checkpoint_writer *writer; /**< NULL: no checkpoints */
+    struct state_layout *layout;        /**< which rank holds which weights and moments */
+    struct state_copies *copies;        /**< NULL: not needed (parallel_choice_needs_copies()) */
+    struct training_progress copied[2]; /**< of the newest two copies */
+    int previous;                       /**< the rank whose copies are here: its number when the job began */
+    struct checkpoint_writer *writer;   /**< NULL: no checkpoints */
 };
 
 /** Begin trainer->world, with the ranks of `comm`. Local. */
