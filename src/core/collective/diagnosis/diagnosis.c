@@ -428,6 +428,8 @@ static void diagnosis_follow(weft_context *context, uint32_t rank, const struct 
         return;
     const struct operation_entry *same = counterpart(context, last, log);
     const struct operation_entry *next = operation_log_blocking(log);
+    if (same && same->hash == last->hash && same->phase == OPERATION_RUNNING)
+        next = same; /* it moves by itself, whatever else the rank waits for */
     const bool done = same && same->phase == OPERATION_DONE; /* its messages are on their way */
     if (diagnosis->link_count == DIAGNOSIS_LINKS || (!diagnosis->surveys && (done || !next || !next->awaited))) {
         give_up_for_now(diagnosis); /* it is computing, merely late */
