@@ -9,8 +9,8 @@
  *
  * When a rank fails (it exits with a code other than 0 or dies of a signal), a message names rank, host and reason. The
  * other ranks have `grace` seconds to end by themselves: their library reports the failure to them. Then they get
- * SIGTERM, and SIGKILL half a second later. As long as `min_ranks` are left there is only the message: the others continue
- * (weft_shrink()) or end, and the job ends as the last rank does.
+ * SIGTERM, and SIGKILL half a second later. As long as `min_ranks` are left there is only the message: the others
+ * continue (weft_shrink()) or end.
  *
  * Signals INT, TERM, HUP, QUIT, USR1, USR2 are passed on to every rank; a second INT kills. After the first four the
  * ranks have `stop_grace` seconds, and one more for their last output; then as above.
@@ -55,9 +55,10 @@ struct launch_result {
 };
 
 /**
- * Run the job to its end. The exit code is 0 if every rank's is 0; otherwise it is that of the rank that failed first
- * (with `min_ranks`: 0 if so many end with 0, otherwise that of the one that ended last), 128 + number for a signal. Messages go to standard error. Errors, if the
- * job could not be started: a host cannot be reached, a program cannot be run, a port is in use.
+ * Run the job to its end. The exit code is 0 if every rank's is 0, or those of `min_ranks`; otherwise it is that of the
+ * rank that failed first (while `min_ranks` were left, of the one that ended last), 128 + number for a signal. Messages
+ * go to standard error. Errors, if the job could not be started: a host cannot be reached, a program cannot be run, a
+ * port is in use.
  *
  * Blocks the signals above in the calling thread and reaps all children of the process: for a process that does nothing
  * else.
