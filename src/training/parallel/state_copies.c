@@ -234,11 +234,6 @@ void state_copies_close(struct state_copies *copies)
     free(copies);
 }
 
-uint64_t state_copies_bytes(const struct state_copies *copies)
-{
-    return 2 * (copies->own.elements + copies->of_previous.elements) * copies->arrays * sizeof(float);
-}
-
 /* ---- copying ---- */
 
 static void copy_own(const struct state_copies *copies, float *to)

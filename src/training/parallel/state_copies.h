@@ -31,9 +31,6 @@ struct state_copies;
 weft_status state_copies_open(const struct state_layout *layout, const uint32_t *nodes, struct state_copies **copies,
                               bool *speaks, struct error *error);
 
-/** Bytes that this rank has allocated. */
-uint64_t state_copies_bytes(const struct state_copies *copies);
-
 /** Copy the state as it is after step `step`. Errors: the library's. */
 weft_status state_copies_begin(struct state_copies *copies, uint64_t step, struct error *error);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "training/train/loop/internal/initial_state.h"
 
+#include "base/library_error.h"
 #include "training/parallel/state_transfer.h"
 #include "training/train/loop/internal/trainer_parts.h"
 
@@ -67,9 +68,10 @@ static weft_status read_pretrained(struct trainer *trainer, bool *speaks, struct
 weft_status initial_state_set(struct trainer *trainer, const char *directory, bool *speaks, struct error *error)
 {
     uint32_t from = trainer->world.rank == 0 && trainer->config.pretrained;
-    weft_status status = weft_broadcast(&from, 1, WEFT_U32, 0, trainer->world.comm);
+    weft_status status =
+        library_error(trainer->context, weft_broadcast(&from, 1, WEFT_U32, 0, trainer->world.comm), error);
     if (status != WEFT_OK)
-        return error_set(error, status, "%s", weft_message(trainer->context));
+        return status;
     if (directory)
         status = load_checkpoint(trainer, directory, speaks, error);
     else if (from)

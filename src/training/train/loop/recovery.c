@@ -84,6 +84,7 @@ struct rank_progress {
     struct training_progress run;               /* as it is in the rank's weights and moments */
     uint64_t gradient_of;                       /* the step after that, if the rank can complete it; 0: it cannot */
     uint64_t own_copies[2], previous_copies[2]; /* the steps of its copies; UINT64_MAX: none */
+    bool is_intact;                             /* a failed step leaves no part of its weights and moments updated */
     bool previous_is_lost;
     bool stopping;
     uint64_t checkpoint; /* the newest that the run has written; UINT64_MAX: none */
@@ -100,10 +101,12 @@ static bool is_lost(const struct trainer *trainer, int first_rank)
 static struct rank_progress progress_of(const struct trainer *trainer)
 {
     const struct trainer_world *former = &trainer->former;
+    const struct executor_config executor = parallel_choice_executor(&trainer->config, &former->parallel);
     struct rank_progress progress;
     memset(&progress, 0, sizeof progress); /* and what lies between its members */
     progress.run = trainer_progress(trainer);
     progress.run.step = former->step;
+    progress.is_intact = executor_updates_alone(&executor);
     progress.gradient_of = executor_has_gradient(former->executor, former->step + 1) ? former->step + 1 : 0;
     progress.own_copies[0] = progress.own_copies[1] = UINT64_MAX;
     if (former->copies) {
@@ -116,10 +119,10 @@ static struct rank_progress progress_of(const struct trainer *trainer)
     return progress;
 }
 
-/* Whether a rank has, or can have, its part of the state after `step`, where a failed step leaves none updated in part. */
+/* Whether a rank has, or can have, its part of the state after `step`. */
 static bool reaches(const struct rank_progress *progress, uint64_t step)
 {
-    return progress->run.step == step || progress->gradient_of == step;
+    return progress->is_intact && (progress->run.step == step || progress->gradient_of == step);
 }
 
 static bool has_copy(const struct rank_progress *progress, uint64_t step)
@@ -171,15 +174,15 @@ static weft_status reach_lead(struct trainer *trainer, const struct rank_progres
                               struct error *error)
 {
     const uint32_t ranks = trainer->world.ranks;
-    const struct executor_config executor = parallel_choice_executor(&trainer->config, &trainer->former.parallel);
-    const bool is_intact = executor_updates_alone(&executor);
     const struct rank_progress *own = &all[trainer->world.rank], *lead = find_lead(all, ranks);
     weft_status status = WEFT_OK;
     note_requests(&trainer->course, all, ranks);
     recovery->copy = find_copy(all, ranks);
     recovery->previous_is_lost = own->previous_is_lost;
-    recovery->holds_state = is_intact && reaches(own, lead->run.step);
-    recovery->any_rank_holds_state = is_intact; /* the lead does */
+    recovery->holds_state = reaches(own, lead->run.step);
+    recovery->any_rank_holds_state = false;
+    for (uint32_t r = 0; r < ranks; r++) /* former worlds may differ, after a recovery that not all ranks completed */
+        recovery->any_rank_holds_state |= reaches(&all[r], lead->run.step);
     if (recovery->holds_state && own->run.step < lead->run.step) {
         status = executor_complete_step(trainer->former.executor, &lead->run.last, error);
         recovery->must_report_step = true;
@@ -354,11 +357,11 @@ static weft_status take_copy(struct trainer *trainer, const struct recovery *rec
 static weft_status go_back(struct trainer *trainer, bool *speaks, struct error *error)
 {
     const struct train_config *config = &trainer->config;
-    const bool has_own = trainer->course.checkpoint != UINT64_MAX;
-    char own[FILE_PATH_BYTES] = "";
-    const char *directory = has_own ? own : config->resume; /* there may be later ones of another run */
-    if (has_own && directory_of_step(config->checkpoint_dir, trainer->course.checkpoint, own, NULL) != WEFT_OK)
-        directory = config->resume;
+    char own[FILE_PATH_BYTES];
+    const char *directory = config->resume;
+    if (trainer->course.checkpoint != UINT64_MAX && /* not the newest there: it may be another run's */
+        directory_of_step(config->checkpoint_dir, trainer->course.checkpoint, own, NULL) == WEFT_OK)
+        directory = own;
     if (!directory && config->from) {
         trainer->agreed = true;
         *speaks = trainer->world.rank == 0;

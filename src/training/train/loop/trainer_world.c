@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "training/train/loop/internal/trainer_world.h"
 
+#include "base/library_error.h"
 #include "training/parallel/execute/costs.h"
 #include "training/train/loop/internal/trainer_parts.h"
 #include "training/train/report/profile.h"
@@ -52,8 +53,9 @@ weft_status trainer_world_measure(struct trainer *trainer, bool *speaks, struct 
         status = costs_measure(trainer->description, trainer->device, &executor.model, trainer->costs, error);
     world->parallel.costs = trainer->costs;
     status = trainer_agree(trainer, status, speaks, error);
-    if (status == WEFT_OK && (status = weft_broadcast(trainer->costs, layers, WEFT_F64, 0, world->comm)) != WEFT_OK)
-        error_set(error, status, "%s", weft_message(trainer->context));
+    if (status == WEFT_OK)
+        status =
+            library_error(trainer->context, weft_broadcast(trainer->costs, layers, WEFT_F64, 0, world->comm), error);
     return status;
 }
 
