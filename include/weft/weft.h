@@ -52,7 +52,7 @@
  * context, calls may come from several threads, but operations on one communicator must start in the same order on all
  * its ranks. The caller arranges that, for example by using each communicator from one thread only. weft_alloc(),
  * weft_free(), weft_abort(), weft_message() and the queries are safe from any thread. Making and freeing communicators,
- * weft_shrink(), weft_finalize() and group calls must not run at the same time as other calls on the same context.
+ * weft_shrink(), weft_grow(), weft_finalize() and group calls must not run at the same time as other calls on the same context.
  *
  * ## Order
  *
@@ -279,6 +279,32 @@ WEFT_API weft_status weft_finalize(weft_context *context);
 WEFT_API weft_status weft_shrink(weft_context *context);
 
 /**
+ * Go on with ranks that wait to join.
+ *
+ * weft run --min-ranks --restarts starts ranks in place of those that were lost. Their weft_init() returns when the
+ * others admit them: in weft_shrink(), or here, where nothing has failed. Every rank calls it, with nothing in flight. It
+ * opens a new world, as weft_shrink() does; newcomers are numbered after the others. It is no error if none waits.
+ *
+ * If a rank is lost during the call, the others go on without it: compare weft_comm_size() of the new world.
+ *
+ * Errors: WEFT_ERROR_STATE with operations in flight, in a group, or if the job began with a single rank; otherwise as
+ * weft_shrink(). On a broken context it returns that error: call weft_shrink().
+ */
+WEFT_API weft_status weft_grow(weft_context *context);
+
+/**
+ * The ranks that wait to join, as far as this rank knows. They wait at rank 0 of weft_world(), which tells the others that
+ * all are to call weft_grow(). A few loads; safe from any thread.
+ */
+WEFT_API int weft_waiting(weft_context *context);
+
+/**
+ * How often the ranks have changed: the number of times that weft_shrink() and weft_grow() have opened a new world. More
+ * than 0 after weft_init(): this rank has joined a running job, and what the others have, it must get from them.
+ */
+WEFT_API int weft_epoch(const weft_context *context);
+
+/**
  * End the job with an error on every rank.
  *
  * Within a second every rank's operations return WEFT_ERROR_ABORTED; their message has `reason` and this rank's name.
@@ -376,7 +402,8 @@ WEFT_API int weft_comm_rank(const weft_comm *comm);
 /**
  * The number that a rank of `comm` had in the original job.
  *
- * weft_shrink() renumbers the ranks, and this is the number of rank `rank` of `comm` before that. -1 if `comm` has no such rank, or was made before the last weft_shrink().
+ * weft_shrink() and weft_grow() renumber the ranks, and this is the number of rank `rank` of `comm` before that; a newcomer
+ * has one that no other rank has had. -1 if `comm` has no such rank, or was made before the last of those calls.
  */
 WEFT_API int weft_comm_first_rank(const weft_comm *comm, int rank);
 
@@ -475,7 +502,8 @@ WEFT_API weft_status weft_comm_set_reproducible(weft_comm *comm, bool reproducib
 /**
  * Set how long each later operation on `comm` may wait for a peer that is alive.
  *
- * `seconds`; 0 restores the context's time_limit. Ranks may have different limits.
+ * `seconds`; 0 restores the context's time_limit; INFINITY: as long as it takes, and no rank is named as late, for a rank
+ * that waits for messages that come now and then. Ranks may have different limits.
  *
  * Errors: WEFT_ERROR_ARGUMENT if `comm` is NULL, or `seconds` is negative or not a number.
  */

@@ -47,6 +47,34 @@ void host_helpers_signal(struct host_helpers *helpers, int number)
     buffer_free(&payload);
 }
 
+bool host_helper_has_place(const struct host_helper *helper)
+{
+    return helper->stays && !helper->done && helper->running < helper->host->slots;
+}
+
+void host_helper_add(struct host_helper *helper, uint32_t rank, uint32_t place)
+{
+    struct buffer payload = {0};
+    buffer_put_u32(&payload, rank);
+    buffer_put_u32(&payload, place);
+    frame_put(&helper->out, ORDER_ADD, buffer_begin(&payload), buffer_size(&payload));
+    buffer_free(&payload);
+    helper->running++;
+    host_helper_send(helper);
+}
+
+void host_helpers_finish(struct host_helpers *helpers)
+{
+    for (uint32_t i = 0; i < helpers->count; i++) {
+        struct host_helper *helper = &helpers->all[i];
+        if (!helper->stays || helper->done)
+            continue;
+        helper->stays = false;
+        frame_put(&helper->out, ORDER_FINISH, NULL, 0);
+        host_helper_send(helper);
+    }
+}
+
 size_t host_helpers_input_room(const struct host_helpers *helpers)
 {
     const struct host_helper *first = &helpers->all[0];
@@ -60,6 +88,12 @@ void host_helpers_input(struct host_helpers *helpers, const uint8_t *bytes, size
     host_helper_send(&helpers->all[0]);
 }
 
+/* Ranks that may run on a host at a time. */
+static uint32_t host_helper_places(const struct host_helpers *helpers, const struct host *host)
+{
+    return helpers->config->restarts > 0 ? host->slots : host->ranks;
+}
+
 static void host_helper_order(struct host_helpers *helpers, struct host_helper *helper)
 {
     const struct launch_config *config = helpers->config;
@@ -69,6 +103,8 @@ static void host_helper_order(struct host_helpers *helpers, struct host_helper *
                           .first = host->first,
                           .count = host->ranks,
                           .ranks = config->hosts.ranks,
+                          .places = host_helper_places(helpers, host),
+                          .stays = config->restarts > 0,
                           .threads = helpers->threads,
                           .threads_chosen = config->threads > 0,
                           .bind = config->bind,
@@ -78,6 +114,8 @@ static void host_helper_order(struct host_helpers *helpers, struct host_helper *
     struct buffer payload = {0};
     order_pack(&order, &payload);
     helper->ordered = true;
+    helper->stays = order.stays;
+    helper->running = host->ranks;
     frame_put(&helper->out, ORDER_START, buffer_begin(&payload), buffer_size(&payload));
     buffer_free(&payload);
     host_helper_send(helper);
@@ -91,7 +129,7 @@ static void host_helpers_order_all(struct host_helpers *helpers)
         const struct host_helper *helper = &helpers->all[i];
         if (!helper->greeted || helpers->verdict->failure.status != WEFT_OK)
             return;
-        uint32_t share = helper->cores / helper->host->ranks;
+        uint32_t share = helper->cores / host_helper_places(helpers, helper->host);
         least = share < least ? share : least;
     }
     /* The same number on every host, because the number of threads may affect the bits of a sum. */
@@ -147,8 +185,9 @@ static void host_helper_lose(struct host_helpers *helpers, struct host_helper *h
                  helper->local ? "helper" : "agent", how, *words ? ", saying: " : " without output", words,
                  host_helper_agent(helpers));
     else
-        snprintf(message, sizeof message, "the connection to host %s was lost%s%s%s; its ranks are gone", name, how,
-                 *words ? "; output of its agent: " : "", words);
+        snprintf(message, sizeof message, "the connection to host %s was lost%s%s%s; %s", name, how,
+                 *words ? "; output of its agent: " : "", words,
+                 helper->ordered && helper->running == 0 ? "no rank was running there" : "its ranks are gone");
     host_helper_done(helpers, helper);
     verdict_lose_host(helpers->verdict, helper->host, helper->ordered, message);
 }
@@ -234,8 +273,10 @@ static void host_helper_frame_handle(struct host_helpers *helpers, struct host_h
     case ORDER_EXIT:
         rank = reader_u32(&reader);
         value = reader_u32(&reader);
-        if (!reader.bad)
-            verdict_rank_ended(helpers->verdict, rank, (int)value);
+        if (reader.bad)
+            break;
+        helper->running -= helper->running > 0;
+        verdict_rank_ended(helpers->verdict, rank, (int)value);
         break;
     case ORDER_TAKEN:
         helpers->input_window += reader_u32(&reader);

@@ -6,6 +6,7 @@
 #include "launch/internal/host_helpers.h"
 #include "launch/internal/output.h"
 #include "launch/internal/rendezvous_service.h"
+#include "launch/internal/replacements.h"
 #include "launch/internal/verdict.h"
 
 #include <errno.h>
@@ -31,6 +32,7 @@ struct launch {
     struct output output;
     struct verdict verdict;
     struct host_helpers helpers;
+    struct replacements replacements;
     struct pollfd *polls;
     int signals;
     bool input_open;
@@ -85,7 +87,8 @@ static void launch_reader_lost(struct launch *launch)
 
 static int launch_poll_timeout(const struct launch *launch)
 {
-    const uint64_t deadlines[] = {launch->verdict.judge_at, launch->verdict.next_kill, launch->helpers.deadline};
+    const uint64_t deadlines[] = {launch->verdict.judge_at, launch->verdict.next_kill, launch->helpers.deadline,
+                                  launch->replacements.deadline};
     uint64_t now = clock_now(), next = UINT64_MAX;
     for (size_t i = 0; i < sizeof deadlines / sizeof *deadlines; i++)
         if (deadlines[i] && deadlines[i] < next)
@@ -119,6 +122,7 @@ static weft_status launch_turn(struct launch *launch, struct error *error)
     int kill_signal = verdict_kill_signal(&launch->verdict);
     if (kill_signal)
         host_helpers_signal(&launch->helpers, kill_signal);
+    replacements_turn(&launch->replacements);
     host_helpers_give_up(&launch->helpers);
     return WEFT_OK;
 }
@@ -184,13 +188,12 @@ static weft_status launch_watch_signals(struct launch *launch, struct error *err
 static weft_status launch_output_open_streams(struct launch *launch, struct error *error)
 {
     const struct launch_config *config = launch->config;
-    uint32_t ranks = config->hosts.ranks;
-    const char **names = config->hosts.count > 1 ? calloc(ranks, sizeof *names) : NULL;
-    for (uint32_t rank = 0; names && rank < ranks; rank++)
-        names[rank] = hosts_of_rank(&config->hosts, rank)->name;
-    weft_status status =
-        output_open(&launch->output, ranks, config->output_directory, config->prefix && ranks > 1, names, error);
-    free(names);
+    const uint32_t ranks = config->hosts.ranks;
+    weft_status status = output_open(&launch->output, ranks + config->restarts, config->output_directory,
+                                     config->prefix && ranks > 1, error);
+    for (uint32_t rank = 0; status == WEFT_OK && rank < ranks; rank++)
+        status = output_rank_begin(&launch->output, rank,
+                                   config->hosts.count > 1 ? launch->verdict.hosts[rank]->name : NULL, error);
     return status;
 }
 
@@ -199,6 +202,9 @@ static weft_status launch_prepare(struct launch *launch, struct error *error)
     weft_status status = verdict_open(&launch->verdict, launch->config, &launch->output, error);
     if (status == WEFT_OK)
         status = host_helpers_open(&launch->helpers, launch->config, &launch->environment, &launch->output,
+                                   &launch->verdict, error);
+    if (status == WEFT_OK)
+        status = replacements_open(&launch->replacements, launch->config, &launch->helpers, &launch->output,
                                    &launch->verdict, error);
     if (status == WEFT_OK)
         status = launch_output_open_streams(launch, error);
@@ -228,6 +234,7 @@ weft_status launch_run(const struct launch_config *config, struct launch_result 
     host_helpers_close(&launch.helpers);
     rendezvous_service_stop(server);
     output_close(&launch.output);
+    replacements_close(&launch.replacements);
     verdict_close(&launch.verdict);
     if (launch.signals >= 0)
         close(launch.signals);

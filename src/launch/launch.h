@@ -12,6 +12,10 @@
  * SIGTERM, and SIGKILL half a second later. As long as `min_ranks` are left there is only the message: the others
  * continue (weft_shrink()) or end.
  *
+ * With `restarts` another rank is started in place of each one that fails while the others continue. Its number is a new
+ * one, from hosts.ranks on, and WEFT_RANKS is still the number of ranks at the beginning: so the library knows that it
+ * joins a running job. It runs on the same host, or on the first one with a free slot if that host is lost.
+ *
  * Signals INT, TERM, HUP, QUIT, USR1, USR2 are passed on to every rank; a second INT kills. After the first four the
  * ranks have `stop_grace` seconds, and one more for their last output; then as above.
  *
@@ -44,6 +48,7 @@ struct launch_config {
     bool bind;                      /**< bind ranks to cores */
     bool input;                     /**< rank 0 gets our standard input; otherwise all read nothing */
     uint32_t min_ranks;             /**< a rank that fails does not end the others while so many are left; 0: it does */
+    uint32_t restarts;              /**< ranks that may be started in place of others, in all; needs `min_ranks` */
     bool prefix;                    /**< name the rank before each line of output */
     const char *output_directory;   /**< write output to files there instead; may be NULL */
 };

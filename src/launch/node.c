@@ -25,18 +25,15 @@ struct launch_node_node {
     int input, output, signals;
     struct buffer in, out;
     struct order order;
-    struct rank_process *ranks;
-    uint32_t alive;        /* ranks not yet reaped */
-    uint64_t drain_end;    /* once all have ended */
-    struct buffer pending; /* rank 0's input, not yet taken */
+    struct rank_process *ranks; /* all that were started here */
+    uint32_t count, alive;      /* how many these are, and how many are not yet reaped */
+    uint64_t drain_end;         /* once all have ended */
+    struct buffer pending;      /* rank 0's input, not yet taken */
     bool input_ended;
-    bool lost; /* the launcher is gone */
+    bool ordered;  /* the order has arrived */
+    bool complete; /* no more ranks come */
+    bool lost;     /* the launcher is gone */
 };
-
-static bool started(const struct launch_node_node *node)
-{
-    return node->ranks != NULL;
-}
 
 /* ---- the launcher's side ---- */
 
@@ -53,6 +50,18 @@ static void launch_node_send_numbers(struct launch_node_node *node, enum order_f
     if (both)
         buffer_put_u32(&payload, second);
     launch_node_send(node, kind, &payload);
+    buffer_free(&payload);
+}
+
+/* Bytes that rank `number` wrote to `stream` (1 or 2). */
+static void launch_node_send_bytes(struct launch_node_node *node, uint32_t number, uint32_t stream, const void *bytes,
+                                   size_t size)
+{
+    struct buffer payload = {0};
+    buffer_put_u32(&payload, number);
+    buffer_put_u32(&payload, stream);
+    buffer_put(&payload, bytes, size);
+    launch_node_send(node, ORDER_OUTPUT, &payload);
     buffer_free(&payload);
 }
 
@@ -75,35 +84,59 @@ static void launch_node_send_output(struct launch_node_node *node, bool patient)
 
 static void launch_node_signal_all(const struct launch_node_node *node, int number)
 {
-    for (uint32_t i = 0; started(node) && i < node->order.count; i++)
+    for (uint32_t i = 0; i < node->count; i++)
         if (node->ranks[i].process > 0)
             kill(-node->ranks[i].process, number);
+}
+
+/* Start a rank. If that fails, a process to be reaped may be left. */
+static weft_status launch_node_rank_start(struct launch_node_node *node, uint32_t number, uint32_t place,
+                                          struct error *error)
+{
+    const size_t bytes = (node->count + (size_t)1) * sizeof *node->ranks;
+    struct rank_process *grown = realloc(node->ranks, bytes);
+    if (!grown)
+        return error_memory(error, bytes, "the ranks of a host");
+    node->ranks = grown;
+    struct rank_process *rank = &grown[node->count++];
+    *rank = (struct rank_process){.number = number, .place = place};
+    weft_status status = spawn_rank(&node->order, rank, error);
+    node->alive += rank->process > 0;
+    return status;
 }
 
 static void launch_node_start(struct launch_node_node *node, const struct frame *frame)
 {
     struct error error = {0};
-    if (started(node))
+    if (node->ordered)
         return;
+    node->ordered = true;
     weft_status status = order_unpack(frame, &node->order, &error);
-    if (status == WEFT_OK) {
-        node->ranks = calloc(node->order.count, sizeof *node->ranks);
-        if (!node->ranks)
-            status = error_memory(&error, node->order.count * sizeof *node->ranks, "the ranks of a host");
-    }
+    node->complete = !node->order.stays;
     for (uint32_t i = 0; status == WEFT_OK && i < node->order.count; i++)
-        node->ranks[i] = (struct rank_process){.input = -1, .streams = {-1, -1}};
-    for (uint32_t i = 0; status == WEFT_OK && i < node->order.count; i++) {
-        status = spawn_rank(&node->order, i, &node->ranks[i], &error);
-        node->alive += node->ranks[i].process > 0;
-    }
+        status = launch_node_rank_start(node, node->order.first + i, i, &error);
     if (status == WEFT_OK)
         return;
+    node->complete = true;
     struct buffer payload = {0};
     buffer_put_text(&payload, error.text);
     launch_node_send(node, ORDER_REFUSED, &payload);
     buffer_free(&payload);
     launch_node_signal_all(node, SIGKILL);
+}
+
+/* Start one more rank. The others go on if that fails: the launcher sees a rank that says why and ends. */
+static void launch_node_add(struct launch_node_node *node, struct reader reader)
+{
+    const uint32_t number = reader_u32(&reader), place = reader_u32(&reader), alive = node->alive;
+    struct error error = {0};
+    char line[ERROR_TEXT_BYTES + 16];
+    if (reader.bad || !node->ordered || launch_node_rank_start(node, number, place, &error) == WEFT_OK)
+        return;
+    const int length = snprintf(line, sizeof line, "weft run: %s\n", error.text);
+    launch_node_send_bytes(node, number, STDERR_FILENO, line, (size_t)length);
+    if (node->alive == alive) /* otherwise there is a process, whose end is reported when it is reaped */
+        launch_node_send_numbers(node, ORDER_EXIT, number, W_EXITCODE(127, 0), true);
 }
 
 /* Handle the launcher's frames. */
@@ -115,6 +148,10 @@ static void launch_node_frame_handle(struct launch_node_node *node)
         struct reader reader = {frame.payload, frame.size, false};
         if (frame.kind == ORDER_START)
             launch_node_start(node, &frame);
+        else if (frame.kind == ORDER_ADD)
+            launch_node_add(node, reader);
+        else if (frame.kind == ORDER_FINISH)
+            node->complete = true;
         else if (frame.kind == ORDER_SIGNAL)
             launch_node_signal_all(node, (int)reader_u32(&reader));
         else if (frame.kind == ORDER_INPUT && frame.size == 0)
@@ -147,18 +184,14 @@ static void launch_node_receive_rank(struct launch_node_node *node, uint32_t ind
     uint8_t bytes[PIECE_BYTES];
     ssize_t n = read(rank->streams[stream], bytes, sizeof bytes);
     if (n > 0) {
-        struct buffer payload = {0};
-        buffer_put_u32(&payload, node->order.first + index);
-        buffer_put_u32(&payload, (uint32_t)stream + 1);
-        buffer_put(&payload, bytes, (size_t)n);
-        launch_node_send(node, ORDER_OUTPUT, &payload);
-        buffer_free(&payload);
+        launch_node_send_bytes(node, rank->number, (uint32_t)stream + 1, bytes, (size_t)n);
     } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
         close(rank->streams[stream]);
         rank->streams[stream] = -1;
     }
 }
 
+/* Rank 0 is the first one of its host; other hosts get no input. */
 static void launch_node_feed_rank(struct launch_node_node *node)
 {
     struct rank_process *rank = &node->ranks[0];
@@ -189,13 +222,13 @@ static void launch_node_reap(struct launch_node_node *node)
     int status;
     pid_t process;
     while ((process = waitpid(-1, &status, WNOHANG)) > 0) {
-        for (uint32_t i = 0; started(node) && i < node->order.count; i++) {
+        for (uint32_t i = 0; i < node->count; i++) {
             if (node->ranks[i].process != process)
                 continue;
             kill(-process, SIGKILL); /* processes that are left in its group */
             node->ranks[i].process = 0;
             node->alive--;
-            launch_node_send_numbers(node, ORDER_EXIT, node->order.first + i, (uint32_t)status, true);
+            launch_node_send_numbers(node, ORDER_EXIT, node->ranks[i].number, (uint32_t)status, true);
         }
     }
 }
@@ -211,7 +244,7 @@ static void launch_node_kill_all(struct launch_node_node *node)
 
 static bool launch_node_drained(const struct launch_node_node *node)
 {
-    for (uint32_t i = 0; started(node) && i < node->order.count; i++)
+    for (uint32_t i = 0; i < node->count; i++)
         if (node->ranks[i].streams[0] >= 0 || node->ranks[i].streams[1] >= 0)
             return false;
     return true;
@@ -219,7 +252,7 @@ static bool launch_node_drained(const struct launch_node_node *node)
 
 static void launch_node_turn(struct launch_node_node *node, struct pollfd *polls)
 {
-    uint32_t count = started(node) ? node->order.count : 0;
+    uint32_t count = node->count;
     bool full = buffer_size(&node->out) >= OUTPUT_MOST, feeding = count > 0 && buffer_size(&node->pending) > 0;
     polls[0] = (struct pollfd){node->input, POLLIN, 0};
     polls[1] = (struct pollfd){buffer_size(&node->out) > 0 ? node->output : -1, POLLOUT, 0};
@@ -240,7 +273,7 @@ static void launch_node_turn(struct launch_node_node *node, struct pollfd *polls
     }
     if (polls[0].revents)
         launch_node_receive_launcher(node);
-    if (started(node))
+    if (node->count > 0)
         launch_node_feed_rank(node);
     launch_node_send_output(node, false);
 }
@@ -279,12 +312,12 @@ int node_main(int input, int output)
     buffer_put(&node.out, line, strlen(line));
     struct pollfd *polls = NULL;
     while (!node.lost) {
-        struct pollfd *grown = realloc(polls, (4 + 2 * (size_t)node.order.count) * sizeof *polls);
+        struct pollfd *grown = realloc(polls, (4 + 2 * (size_t)node.count) * sizeof *polls);
         if (!grown)
             break;
         polls = grown;
         launch_node_turn(&node, polls);
-        bool over = started(&node) && node.alive == 0;
+        bool over = node.ordered && node.complete && node.alive == 0;
         if (over && node.drain_end == 0) {
             node.drain_end = clock_after(DRAIN_SECONDS);
             launch_node_kill_all(&node);
@@ -295,7 +328,7 @@ int node_main(int input, int output)
             break;
         }
     }
-    if (node.alive > 0)
+    if (node.drain_end == 0) /* a rank that has ended may have left processes, too */
         launch_node_kill_all(&node);
     free(polls);
     free(node.ranks);

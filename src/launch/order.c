@@ -26,8 +26,8 @@ bool order_strings_take(struct reader *reader, struct string_list *strings)
 
 void order_pack(const struct order *order, struct buffer *buffer)
 {
-    const uint32_t numbers[] = {order->first,          order->count, order->ranks, order->threads,
-                                order->threads_chosen, order->bind,  order->input};
+    const uint32_t numbers[] = {order->first,   order->count,          order->ranks, order->places, order->stays,
+                                order->threads, order->threads_chosen, order->bind,  order->input};
     buffer_put_text(buffer, order->directory);
     buffer_put_text(buffer, order->host);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -40,15 +40,16 @@ weft_status order_unpack(const struct frame *frame, struct order *order, struct 
 {
     struct reader reader = {frame->payload, frame->size, false};
     struct order result = {0};
-    uint32_t *const numbers[] = {&result.first,          &result.count, &result.ranks, &result.threads,
-                                 &result.threads_chosen, &result.bind,  &result.input};
+    uint32_t *const numbers[] = {&result.first,   &result.count,          &result.ranks, &result.places, &result.stays,
+                                 &result.threads, &result.threads_chosen, &result.bind,  &result.input};
     result.directory = reader_text_copy(&reader);
     result.host = reader_text_copy(&reader);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         *numbers[i] = reader_u32(&reader);
     bool good = order_strings_take(&reader, &result.environment) && order_strings_take(&reader, &result.program);
     good = good && result.directory && result.host && reader.left == 0 && result.program.count > 0 &&
-           result.count > 0 && result.ranks >= result.count && result.first <= result.ranks - result.count;
+           (result.count > 0 || result.stays) && result.places >= result.count && result.ranks >= result.count &&
+           result.first <= result.ranks - result.count;
     if (!good) {
         order_free(&result);
         return error_set(error, WEFT_ERROR_DATA, "the launcher's order is damaged");

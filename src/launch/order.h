@@ -2,7 +2,8 @@
 /**
  * The protocol between the launcher and its helper on each host (see node.h): a greeting, then frames
  * (core/control/wire/frame.h) over the helper's standard input and output. The first frame is the order, which
- * describes the ranks to start.
+ * describes the ranks to start. If the order says that the helper stays, more ranks may follow one by one, until
+ * ORDER_FINISH; otherwise the helper ends when the ranks of the order have.
  */
 #ifndef WEFT_LAUNCH_ORDER_H
 #define WEFT_LAUNCH_ORDER_H
@@ -29,13 +30,17 @@ enum order_frame {
     ORDER_EXIT,      /**< rank (4), wait status (4) */
     ORDER_REFUSED,   /**< message (text): nothing could be started */
     ORDER_DONE,      /**< all ranks have ended, and all output is sent */
+    ORDER_ADD,       /**< to the helper: rank (4), place (4): start one more rank, if the helper stays */
+    ORDER_FINISH,    /**< to the helper: no more ranks come */
 };
 
 struct order {
     char *directory;                /**< the working directory */
     char *host;                     /**< the host's name as the user wrote it; "" for the launcher's own */
-    uint32_t first, count;          /**< the ranks to start here */
-    uint32_t ranks;                 /**< of the whole job */
+    uint32_t first, count;          /**< the ranks to start here; none: a spare host, which stays */
+    uint32_t ranks;                 /**< of the whole job, without those that are added later */
+    uint32_t places;                /**< ranks that may run here at a time */
+    uint32_t stays;                 /**< more ranks may come: the helper ends only after ORDER_FINISH */
     uint32_t threads;               /**< compute threads a rank */
     uint32_t threads_chosen;        /**< the user has chosen that number: it overrides OMP_NUM_THREADS */
     uint32_t bind;                  /**< bind each rank to cores of its own, if there are enough */

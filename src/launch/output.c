@@ -17,45 +17,59 @@
 #define LINE_MOST    65536 /* a longer line is cut */
 #define PATIENCE_MS  5000
 
-static weft_status launch_output_open_files(struct output *output, const char *directory, struct error *error)
+static weft_status launch_output_prepare_files(struct output *output, struct error *error)
 {
-    static const char *const endings[] = {"out", "err"};
-    weft_status status = file_make_directory(directory, error);
+    weft_status status = file_make_directory(output->directory, error);
     output->files = malloc(2 * output->ranks * sizeof *output->files);
     if (status == WEFT_OK && !output->files)
         status = error_memory(error, 2 * output->ranks * sizeof *output->files, "the output files");
     for (uint32_t i = 0; output->files && i < 2 * output->ranks; i++)
         output->files[i] = -1;
-    for (uint32_t i = 0; status == WEFT_OK && i < 2 * output->ranks; i++) {
+    return status;
+}
+
+static weft_status launch_output_open_files(struct output *output, uint32_t rank, struct error *error)
+{
+    static const char *const endings[] = {"out", "err"};
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; status == WEFT_OK && i < 2; i++) {
         char name[40], path[FILE_PATH_BYTES];
-        snprintf(name, sizeof name, "rank-%u.%s", i / 2, endings[i % 2]);
-        status = file_join(path, directory, name, error);
+        snprintf(name, sizeof name, "rank-%u.%s", rank, endings[i]);
+        status = file_join(path, output->directory, name, error);
         if (status != WEFT_OK)
             break;
-        output->files[i] = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-        if (output->files[i] < 0)
+        const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        if (file < 0)
             status = error_system(error, "cannot write the output file '%s'", path);
+        output->files[2 * rank + i] = file;
     }
     return status;
 }
 
-weft_status output_open(struct output *output, uint32_t ranks, const char *directory, bool prefix,
-                        const char *const *hosts, struct error *error)
+weft_status output_rank_begin(struct output *output, uint32_t rank, const char *host, struct error *error)
 {
-    *output = (struct output){.ranks = ranks, .sinks = {{.descriptor = STDOUT_FILENO}, {.descriptor = STDERR_FILENO}}};
+    if (output->files)
+        return launch_output_open_files(output, rank, error);
+    if (output->prefixes &&
+        asprintf(&output->prefixes[rank], host ? "[rank %u %s] " : "[rank %u] ", rank, host ? host : "") < 0)
+        output->prefixes[rank] = NULL;
+    return WEFT_OK;
+}
+
+weft_status output_open(struct output *output, uint32_t ranks, const char *directory, bool prefix, struct error *error)
+{
+    *output = (struct output){.ranks = ranks,
+                              .directory = directory,
+                              .sinks = {{.descriptor = STDOUT_FILENO}, {.descriptor = STDERR_FILENO}}};
     for (int i = 0; i < 2; i++)
         output->sinks[i].columns = terminal_columns(output->sinks[i].descriptor);
     output->partial = calloc(2 * ranks, sizeof *output->partial);
     weft_status status =
         output->partial ? WEFT_OK : error_memory(error, 2 * ranks * sizeof *output->partial, "the output");
     if (status == WEFT_OK && directory)
-        status = launch_output_open_files(output, directory, error);
+        status = launch_output_prepare_files(output, error);
     else if (status == WEFT_OK && prefix)
         output->prefixes = calloc(ranks, sizeof *output->prefixes);
-    for (uint32_t rank = 0; output->prefixes && rank < ranks; rank++)
-        if (asprintf(&output->prefixes[rank], hosts ? "[rank %u %s] " : "[rank %u] ", rank, hosts ? hosts[rank] : "") <
-            0)
-            output->prefixes[rank] = NULL;
     if (status != WEFT_OK)
         output_close(output);
     return status;

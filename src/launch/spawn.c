@@ -31,7 +31,8 @@ static void spawn_set_number(const char *name, uint32_t value)
     setenv(name, text, 1);
 }
 
-static void spawn_environment_set(const struct order *order, uint32_t index, uint32_t cores, uint32_t threads)
+static void spawn_environment_set(const struct order *order, const struct rank_process *rank, uint32_t cores,
+                                  uint32_t threads)
 {
     for (uint32_t i = 0; i < order->environment.count; i++) {
         char *entry = order->environment.items[i], *equals = strchr(entry, '=');
@@ -41,21 +42,22 @@ static void spawn_environment_set(const struct order *order, uint32_t index, uin
         setenv(entry, equals + 1, 1);
         *equals = '=';
     }
-    spawn_set_number("WEFT_RANK", order->first + index);
+    spawn_set_number("WEFT_RANK", rank->number);
     spawn_set_number("WEFT_RANKS", order->ranks);
-    spawn_set_number("WEFT_LOCAL_RANK", index);
-    spawn_set_number("WEFT_LOCAL_RANKS", order->count);
+    spawn_set_number("WEFT_LOCAL_RANK", rank->place);
+    /* The first ranks of a host wait for one another at the rendezvous: places that are still free do not count. */
+    spawn_set_number("WEFT_LOCAL_RANKS", rank->number < order->ranks ? order->count : order->places);
     if (*order->host)
         setenv("WEFT_HOST", order->host, 1);
     char text[16];
     snprintf(text, sizeof text, "%u", threads);
     setenv("OMP_NUM_THREADS", text, order->threads_chosen != 0);
-    if (threads * order->count > cores)
+    if (threads * order->places > cores)
         setenv("OMP_WAIT_POLICY", "passive", 0);
 }
 
 /* Give this process its own share of the cores. */
-static void spawn_cores_bind(const cpu_set_t *all, uint32_t index, uint32_t threads)
+static void spawn_cores_bind(const cpu_set_t *all, uint32_t place, uint32_t threads)
 {
     cpu_set_t own;
     CPU_ZERO(&own);
@@ -63,7 +65,7 @@ static void spawn_cores_bind(const cpu_set_t *all, uint32_t index, uint32_t thre
     for (int core = 0; core < CPU_SETSIZE; core++) {
         if (!CPU_ISSET(core, all))
             continue;
-        if (seen / threads == index)
+        if (seen / threads == place)
             CPU_SET(core, &own);
         seen++;
     }
@@ -113,15 +115,15 @@ int spawn_hear(int report, char *what)
 }
 
 /* In the child: everything up to exec; `report` takes errno (4 bytes) and 'd' for the directory or 'p' for the program. */
-static void spawn_rank_exec(const struct order *order, uint32_t index, int input, int output, int errors, int report,
-                            pid_t parent)
+static void spawn_rank_exec(const struct order *order, const struct rank_process *rank, int input, int output,
+                            int errors, int report, pid_t parent)
 {
     spawn_settle(parent, SIGKILL, input, output, errors);
     cpu_set_t set;
     uint32_t cores = spawn_cores(&set), threads = order->threads ? order->threads : 1;
-    spawn_environment_set(order, index, cores, threads);
-    if (order->bind && threads * order->count <= cores)
-        spawn_cores_bind(&set, index, threads);
+    spawn_environment_set(order, rank, cores, threads);
+    if (order->bind && threads * order->places <= cores)
+        spawn_cores_bind(&set, rank->place, threads);
     if (chdir(order->directory) != 0)
         spawn_give_up(report, 'd');
     execvp(order->program.items[0], order->program.items);
@@ -156,25 +158,29 @@ static weft_status spawn_hear_report(const struct order *order, int report, stru
     return error_set(error, WEFT_ERROR_ARGUMENT, "cannot run '%s' on host %s: %s", program, host, strerror(code));
 }
 
-weft_status spawn_rank(const struct order *order, uint32_t index, struct rank_process *rank, struct error *error)
+weft_status spawn_rank(const struct order *order, struct rank_process *rank, struct error *error)
 {
+    *rank = (struct rank_process){.number = rank->number, .place = rank->place, .input = -1, .streams = {-1, -1}};
     int input[2] = {-1, -1}, output[2] = {-1, -1}, errors[2] = {-1, -1}, report[2] = {-1, -1};
-    bool takes_input = order->input && order->first + index == 0;
+    bool takes_input = order->input && rank->number == 0;
     weft_status status = WEFT_OK;
     if ((takes_input ? pipe2(input, O_CLOEXEC) : (input[0] = open("/dev/null", O_RDONLY | O_CLOEXEC)) < 0) ||
         pipe2(output, O_CLOEXEC) || pipe2(errors, O_CLOEXEC) || pipe2(report, O_CLOEXEC)) {
-        status = error_system(error, "cannot make the pipes of rank %u", order->first + index);
+        status = error_system(error, "cannot make the pipes of rank %u", rank->number);
     } else {
         pid_t parent = getpid(), process = fork();
         if (process == 0)
-            spawn_rank_exec(order, index, input[0], output[1], errors[1], report[1], parent);
+            spawn_rank_exec(order, rank, input[0], output[1], errors[1], report[1], parent);
         close(report[1]);
         report[1] = -1;
         if (process < 0) {
-            status = error_system(error, "cannot start rank %u", order->first + index);
+            status = error_system(error, "cannot start rank %u", rank->number);
         } else {
             setpgid(process, process);
-            *rank = (struct rank_process){process, input[1], {output[0], errors[0]}};
+            rank->process = process;
+            rank->input = input[1];
+            rank->streams[0] = output[0];
+            rank->streams[1] = errors[0];
             status = spawn_hear_report(order, report[0], error);
             input[1] = output[0] = errors[0] = -1;
         }

@@ -12,25 +12,28 @@
 
 /** A rank that runs, seen from the helper that started it. */
 struct rank_process {
-    pid_t process;  /**< also its process group; 0: not started, or reaped */
-    int input;      /**< where its standard input is written; -1: none */
-    int streams[2]; /**< where its standard output and error are read; -1: ended */
+    uint32_t number; /**< in the job */
+    uint32_t place;  /**< among the ranks of this host: free again when the rank has ended */
+    pid_t process;   /**< also its process group; 0: not started, or reaped */
+    int input;       /**< where its standard input is written; -1: none */
+    int streams[2];  /**< where its standard output and error are read; -1: ended */
 };
 
 /**
- * Start rank order->first + `index`. It leads a process group of its own, dies with the helper (PR_SET_PDEATHSIG),
- * begins with default signals, in order->directory, and finds in its environment:
+ * Start rank->number at rank->place; the rest of `rank` is set. It leads a process group of its own, dies with the
+ * helper (PR_SET_PDEATHSIG), begins with default signals, in order->directory, and finds in its environment:
  *
- *     WEFT_RANK, WEFT_RANKS              its number, how many there are
- *     WEFT_LOCAL_RANK, WEFT_LOCAL_RANKS  the same among the ranks of this host
+ *     WEFT_RANK, WEFT_RANKS              its number, how many ranks the job began with
+ *     WEFT_LOCAL_RANK, WEFT_LOCAL_RANKS  its place, how many ranks this host began with; for a rank that joins the
+ *                                        job later, how many places this host has
  *     WEFT_HOST                          the host's name as the user wrote it, unless that is this machine's own
  *     OMP_NUM_THREADS                    compute threads, unless the user has set it
  *     OMP_WAIT_POLICY=passive            if the host's threads outnumber its cores, unless the user has set it
  *
  * and the variables of the order. Errors: SYSTEM; ARGUMENT if the program cannot be run (the message names program and
- * host).
+ * host): then rank->process is a child to be reaped, which ends with exit code 127.
  */
-weft_status spawn_rank(const struct order *order, uint32_t index, struct rank_process *rank, struct error *error);
+weft_status spawn_rank(const struct order *order, struct rank_process *rank, struct error *error);
 
 /**
  * In a child, before it becomes another program: a process group of its own; signal `death` when `parent` ends (0:

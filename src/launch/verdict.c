@@ -17,47 +17,63 @@
 weft_status verdict_open(struct verdict *verdict, const struct launch_config *config, struct output *output,
                          struct error *error)
 {
-    uint32_t ranks = config->hosts.ranks;
-    *verdict = (struct verdict){.config = config, .output = output, .alive = ranks, .culprit = -1};
-    verdict->ends = malloc(ranks * sizeof *verdict->ends);
-    verdict->forgiven = calloc(ranks, sizeof *verdict->forgiven);
-    if (!verdict->ends || !verdict->forgiven)
-        return error_memory(error, ranks * sizeof *verdict->ends, "the launcher");
-    for (uint32_t rank = 0; rank < ranks; rank++)
+    const uint32_t ranks = config->hosts.ranks;
+    const size_t room = (size_t)ranks + config->restarts;
+    *verdict = (struct verdict){
+        .config = config, .output = output, .started = ranks, .alive = ranks, .again = -1, .culprit = -1};
+    verdict->hosts = malloc(room * sizeof *verdict->hosts);
+    verdict->ends = malloc(room * sizeof *verdict->ends);
+    verdict->forgiven = calloc(room, sizeof *verdict->forgiven);
+    verdict->lost = malloc(room * sizeof *verdict->lost);
+    if (!verdict->hosts || !verdict->ends || !verdict->forgiven || !verdict->lost)
+        return error_memory(error, room * sizeof *verdict->hosts, "the launcher");
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        verdict->hosts[rank] = hosts_of_rank(&config->hosts, rank);
         verdict->ends[rank] = -1;
+    }
     return WEFT_OK;
 }
 
 void verdict_close(struct verdict *verdict)
 {
+    free(verdict->hosts);
     free(verdict->ends);
     free(verdict->forgiven);
+    free(verdict->lost);
+}
+
+uint32_t verdict_rank_add(struct verdict *verdict, const struct host *host)
+{
+    const uint32_t rank = verdict->started++;
+    verdict->hosts[rank] = host;
+    verdict->ends[rank] = -1;
+    verdict->alive++;
+    return rank;
 }
 
 /* ---- messages ---- */
 
-/* "rank 2 on host hostb": begins a message about a rank. */
-static char *verdict_rank_name(const struct verdict *verdict, uint32_t rank, char *text, size_t room)
+char *verdict_rank_name(const struct verdict *verdict, uint32_t rank, char text[VERDICT_NAME_BYTES])
 {
-    const char *host = hosts_of_rank(&verdict->config->hosts, rank)->name;
+    const char *host = verdict->hosts[rank]->name;
     char own[256] = "";
     if (strcmp(host, "localhost") == 0 && gethostname(own, sizeof own - 1) == 0)
         host = own;
-    snprintf(text, room, "rank %u on host %s", rank, host);
+    snprintf(text, VERDICT_NAME_BYTES, "rank %u on host %s", rank, host);
     return text;
 }
 
 /* "rank 2 on host hostb was killed by signal 9 (Killed)" */
 static void verdict_end_describe(const struct verdict *verdict, uint32_t rank, char *text, size_t room)
 {
-    char name[320], reason[128];
+    char name[VERDICT_NAME_BYTES], reason[128];
     int end = verdict->ends[rank];
     if (WIFSIGNALED(end))
         snprintf(reason, sizeof reason, "was killed by signal %d (%s)%s", WTERMSIG(end), strsignal(WTERMSIG(end)),
                  WCOREDUMP(end) ? ", core dumped" : "");
     else
         snprintf(reason, sizeof reason, "ended with exit code %d", WEXITSTATUS(end));
-    snprintf(text, room, "%s %s", verdict_rank_name(verdict, rank, name, sizeof name), reason);
+    snprintf(text, room, "%s %s", verdict_rank_name(verdict, rank, name), reason);
 }
 
 static void verdict_say(const struct verdict *verdict, const char *end, const char *others)
@@ -85,8 +101,7 @@ static void verdict_end_rest(struct verdict *verdict, double seconds)
         verdict->next_kill = clock_after(seconds);
 }
 
-/* Whether the others go on without ranks that have failed. */
-static bool verdict_goes_on(const struct verdict *verdict)
+bool verdict_goes_on(const struct verdict *verdict)
 {
     const uint32_t least = verdict->config->min_ranks;
     return least && verdict->culprit < 0 && verdict->failure.status == WEFT_OK &&
@@ -102,16 +117,18 @@ void verdict_fail(struct verdict *verdict, weft_status status, const char *messa
 
 void verdict_lose_host(struct verdict *verdict, const struct host *host, bool started, const char *message)
 {
-    for (uint32_t rank = host->first; rank < host->first + host->ranks; rank++) {
-        if (verdict->ends[rank] != -1)
+    const uint32_t losses = verdict->losses;
+    for (uint32_t rank = 0; rank < verdict->started; rank++) {
+        if (verdict->hosts[rank] != host || verdict->ends[rank] != -1)
             continue;
         verdict->ends[rank] = SIGKILL;
         verdict->forgiven[rank] = true;
+        verdict->lost[verdict->losses++] = rank;
         verdict->alive--;
         verdict->last = rank;
     }
     if (started && verdict_goes_on(verdict))
-        verdict_say(verdict, message, "; the others may continue");
+        verdict_say(verdict, message, verdict->losses > losses ? "; the others may continue" : "");
     else
         verdict_fail(verdict, WEFT_ERROR_PEER, message);
 }
@@ -122,25 +139,39 @@ void verdict_user_signal(struct verdict *verdict, int number, double seconds)
     verdict_end_rest(verdict, seconds);
 }
 
+/* Whether a rank that fails is a replacement that the others no longer take in. */
+static bool verdict_is_too_late(const struct verdict *verdict, uint32_t rank)
+{
+    return rank >= verdict->config->hosts.ranks && (verdict->finished > 0 || verdict->again >= 0);
+}
+
 void verdict_rank_ended(struct verdict *verdict, uint32_t rank, int end)
 {
-    if (rank >= verdict->config->hosts.ranks || verdict->ends[rank] != -1)
+    if (rank >= verdict->started || verdict->ends[rank] != -1)
         return;
+    const bool too_late = verdict_is_too_late(verdict, rank);
     verdict->ends[rank] = end;
     verdict->alive--;
     verdict->last = rank;
     verdict->finished += !verdict_failed(end);
+    if (verdict->again < 0 && verdict_asks_again(end))
+        verdict->again = rank;
     if (!verdict_failed(end) || verdict->failure.status != WEFT_OK)
         return;
     if (verdict_goes_on(verdict)) {
         char text[512];
         verdict->forgiven[rank] = true;
-        if (verdict_asks_again(end) || verdict->user_signal)
+        if (verdict_asks_again(end) || verdict->user_signal || too_late)
             return;
+        verdict->lost[verdict->losses++] = rank;
         verdict_end_describe(verdict, rank, text, sizeof text);
         verdict_say(verdict, text, "; the others may continue");
     } else if (verdict->culprit < 0) {
         verdict->culprit = rank;
+        if (too_late && verdict->again >= 0) { /* the job was asked to stop: that is its result */
+            verdict->forgiven[rank] = true;
+            verdict->culprit = verdict->again;
+        }
         verdict->judge_at = clock_after(GATHER_SECONDS);
         verdict_end_rest(verdict, verdict->config->grace);
     }
@@ -148,16 +179,16 @@ void verdict_rank_ended(struct verdict *verdict, uint32_t rank, int end)
 
 static void launch_verdict_judge(struct verdict *verdict)
 {
-    for (uint32_t rank = 0; rank < verdict->config->hosts.ranks; rank++)
+    for (uint32_t rank = 0; rank < verdict->started; rank++)
         if (verdict_failed(verdict->ends[rank]) && !verdict->forgiven[rank] && WIFSIGNALED(verdict->ends[rank]) &&
             !WIFSIGNALED(verdict->ends[verdict->culprit]))
             verdict->culprit = rank;
     verdict->judge_at = 0;
     if (verdict_asks_again(verdict->ends[verdict->culprit])) {
-        char name[320];
+        char name[VERDICT_NAME_BYTES];
         snprintf(verdict->reason, sizeof verdict->reason,
                  "%s has stopped before its end and asks to be run again (exit code %d)",
-                 verdict_rank_name(verdict, (uint32_t)verdict->culprit, name, sizeof name), EX_TEMPFAIL);
+                 verdict_rank_name(verdict, (uint32_t)verdict->culprit, name), EX_TEMPFAIL);
         verdict_say(verdict, verdict->reason, "; ending the other ranks");
         return;
     }

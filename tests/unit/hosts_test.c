@@ -19,7 +19,7 @@ static const char *shares(const char *list, uint32_t ranks)
     struct host_list hosts = {0};
     struct error error = {0};
     text[0] = '\0';
-    if (hosts_read(list, NULL, ranks, &hosts, &error) != WEFT_OK)
+    if (hosts_read(list, NULL, ranks, false, &hosts, &error) != WEFT_OK)
         return strcpy(text, error.text);
     for (uint32_t i = 0; i < hosts.count; i++)
         snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s:%u+%u", i ? " " : "", hosts.hosts[i].name,
@@ -44,7 +44,7 @@ static void ranks_are_shared_out(void **state)
 static void every_rank_has_its_host(void **state)
 {
     struct host_list hosts = {0};
-    assert_int_equal(hosts_read("a:2,b,c:3", NULL, 0, &hosts, NULL), WEFT_OK);
+    assert_int_equal(hosts_read("a:2,b,c:3", NULL, 0, false, &hosts, NULL), WEFT_OK);
     for (uint32_t rank = 0; rank < 6; rank++)
         assert_string_equal(hosts_of_rank(&hosts, rank)->name, rank < 2 ? "a" : rank < 3 ? "b" : "c");
     hosts_free(&hosts);
@@ -68,7 +68,7 @@ static void files(void **state)
     struct host_list hosts = {0};
     assert_true(file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text));
     close(file);
-    assert_int_equal(hosts_read(NULL, path, 0, &hosts, NULL), WEFT_OK);
+    assert_int_equal(hosts_read(NULL, path, 0, false, &hosts, NULL), WEFT_OK);
     assert_int_equal(hosts.count, 3);
     assert_int_equal(hosts.ranks, 9);
     assert_string_equal(hosts.hosts[2].name, "node3");

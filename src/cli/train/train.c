@@ -278,6 +278,16 @@ static weft_status begin_from(weft_context *context, struct pretrained **pretrai
     return resolve_shape(known ? &shape : NULL, error);
 }
 
+/* The run's ranks tell what is still open. */
+static void expect_settings(void)
+{
+    struct train_config *config = &chosen.config;
+    config->from = chosen.from;
+    if (!config->model)
+        config->model = chosen.from;
+    config->run_name = name_of_run(config);
+}
+
 static weft_status train_run(struct command_call *call, struct error *error)
 {
     weft_status status = train_resolve(error);
@@ -305,9 +315,12 @@ static weft_status train_run(struct command_call *call, struct error *error)
     struct trainer *trainer = NULL;
     struct pretrained *pretrained = NULL;
     bool speaks = true;
-    if (chosen.from)
+    const bool joins = weft_epoch(context) > 0; /* a run whose other ranks have done this */
+    if (joins)
+        expect_settings();
+    if (chosen.from && !joins)
         status = begin_from(context, &pretrained, &speaks, error);
-    if (status == WEFT_OK)
+    if (status == WEFT_OK && !joins)
         status = train_plan_settle(&chosen.plan, context, &chosen.config, stderr, chosen.quiet ? NULL : call->output,
                                    &speaks, error);
     if (status == WEFT_OK)

@@ -3,7 +3,8 @@
  * The hosts of a job as the launcher sees them: a helper on each (node.h) at the other end of a pipe, through an agent if
  * it is on another host. Output of ranks goes to the output, their wait statuses to the verdict.
  *
- * No rank is started before every host has answered.
+ * No rank is started before every host has answered. With config->restarts the helpers then stay, for replacements of
+ * ranks, until host_helpers_finish().
  */
 #ifndef WEFT_LAUNCH_INTERNAL_HOST_HELPERS_H
 #define WEFT_LAUNCH_INTERNAL_HOST_HELPERS_H
@@ -28,7 +29,9 @@ struct host_helper {
     struct buffer in, out;
     char words[HOST_HELPER_WORDS_BYTES]; /**< the last output of the agent, for the message if it fails */
     uint32_t cores;                      /**< that its helper may use */
+    uint32_t running;                    /**< ranks that have not ended there */
     bool greeted, ordered, done;
+    bool stays; /**< the helper waits for more ranks, or for host_helpers_finish() */
 };
 
 struct host_helpers {
@@ -62,6 +65,15 @@ static inline size_t host_helpers_polls(const struct host_helpers *helpers)
 /** Fill in what to poll for; then act on the result. While `full`, no output is read. */
 void host_helpers_watch(const struct host_helpers *helpers, bool full, struct pollfd *polls);
 void host_helpers_turn(struct host_helpers *helpers, const struct pollfd *polls);
+
+/** Whether one more rank may be started on that host now. */
+bool host_helper_has_place(const struct host_helper *helper);
+
+/** Start rank `rank` there at `place`. Only before host_helpers_finish(). */
+void host_helper_add(struct host_helper *helper, uint32_t rank, uint32_t place);
+
+/** No more ranks will be added: the helpers may end as soon as their ranks have. May be repeated. */
+void host_helpers_finish(struct host_helpers *helpers);
 
 /** Send signal `number` to every rank. */
 void host_helpers_signal(struct host_helpers *helpers, int number);

@@ -28,17 +28,23 @@ struct output {
     struct buffer *partial;      /**< a line without its end: ranks x 2 */
     char **prefixes;             /**< by rank; NULL: none */
     int *files;                  /**< ranks x 2 descriptors; NULL: to the sinks */
+    const char *directory;       /**< of the files */
     uint32_t ranks;
     bool live; /**< a line on the terminal must be erased before the next one */
 };
 
 /**
- * For `ranks` ranks. With `directory`, their output goes to the files rank-N.out and rank-N.err there (made if it is
- * missing) and nothing to the terminal; otherwise with `prefix` each line begins with "[rank N] " or, if hosts is not
- * NULL, "[rank N hosts[N]] ".
+ * For at most `ranks` ranks; output_rank_begin() begins each. With `directory` (borrowed), their output goes to files
+ * there (it is made if it is missing) and nothing to the terminal; otherwise with `prefix` each line begins with the
+ * rank.
  */
-weft_status output_open(struct output *output, uint32_t ranks, const char *directory, bool prefix,
-                        const char *const *hosts, struct error *error);
+weft_status output_open(struct output *output, uint32_t ranks, const char *directory, bool prefix, struct error *error);
+
+/**
+ * Rank `rank` is about to start. Makes the files rank-N.out and rank-N.err, or the prefix "[rank N] " or, if `host` is
+ * not NULL, "[rank N host] ". Errors: SYSTEM, ARGUMENT: its output is lost.
+ */
+weft_status output_rank_begin(struct output *output, uint32_t rank, const char *host, struct error *error);
 
 /** Columns for a line of progress of any rank on standard output; 0: none is shown there. */
 uint32_t output_live_columns(const struct output *output);

@@ -5,6 +5,9 @@
  * The death of a rank makes the others fail within milliseconds, and over a network the reports of their ends may
  * arrive first. So ends within a quarter of a second of the first failure are judged together, and a death by a signal
  * counts before an exit.
+ *
+ * Once a rank has finished, or has asked to be run again, the job is at its end. A replacement that fails then has come
+ * too late to join; its failure is not reported unless it leaves too few ranks.
  */
 #ifndef WEFT_LAUNCH_INTERNAL_VERDICT_H
 #define WEFT_LAUNCH_INTERNAL_VERDICT_H
@@ -13,16 +16,24 @@
 #include "launch/internal/output.h"
 #include "launch/launch.h"
 
+#include <stdbool.h>
 #include <stdint.h>
+
+#define VERDICT_NAME_BYTES 320 /**< for a rank's name in messages: "rank 2 on host hostb" */
 
 struct verdict {
     const struct launch_config *config;
     struct output *output;
-    uint32_t alive;       /**< ranks that have not ended */
-    uint32_t finished;    /**< ranks that have ended with exit code 0 */
-    bool *forgiven;       /**< by rank: its failure did not end the others */
-    int *ends;            /**< wait statuses by rank; -1: runs */
+    uint32_t started;          /**< ranks that were started, replacements included: all numbers below this one */
+    uint32_t alive;            /**< ranks that have not ended */
+    uint32_t finished;         /**< ranks that have ended with exit code 0 */
+    const struct host **hosts; /**< by rank: where it was started */
+    bool *forgiven;            /**< by rank: its failure did not end the others */
+    int *ends;                 /**< wait statuses by rank; -1: runs */
+    uint32_t *lost;       /**< ranks whose failure did not end the others, in order: replacements may follow them */
+    uint32_t losses;      /**< how many these are */
     uint32_t last;        /**< rank that ended last */
+    int64_t again;        /**< rank that was the first to ask to be run again; -1: none */
     int64_t culprit;      /**< rank that failed first; -1: none */
     uint64_t judge_at;    /**< when to judge the first failure; 0: there is none, or it is judged */
     char reason[512];     /**< the message about it */
@@ -37,6 +48,15 @@ weft_status verdict_open(struct verdict *verdict, const struct launch_config *co
                          struct error *error);
 void verdict_close(struct verdict *verdict);
 
+/** One more rank is started on `host`: its number. At most config->restarts times. */
+uint32_t verdict_rank_add(struct verdict *verdict, const struct host *host);
+
+/** Write how messages name a rank into `text`, which it returns. */
+char *verdict_rank_name(const struct verdict *verdict, uint32_t rank, char text[VERDICT_NAME_BYTES]);
+
+/** Whether the others go on without the ranks that have failed. Once this is false it remains so. */
+bool verdict_goes_on(const struct verdict *verdict);
+
 /** Rank `rank` has ended with wait status `end`. */
 void verdict_rank_ended(struct verdict *verdict, uint32_t rank, int end);
 
@@ -44,8 +64,8 @@ void verdict_rank_ended(struct verdict *verdict, uint32_t rank, int end);
 void verdict_fail(struct verdict *verdict, weft_status status, const char *message);
 
 /**
- * A host was lost: its ranks count as killed. Unless they had `started` and the others continue, calls verdict_fail()
- * with `message`.
+ * A host was lost: its ranks count as killed. Unless the ranks of the job had `started` and the others continue, calls
+ * verdict_fail() with `message`.
  */
 void verdict_lose_host(struct verdict *verdict, const struct host *host, bool started, const char *message);
 

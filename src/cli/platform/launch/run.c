@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 static struct {
-    int64_t ranks, threads, bootstrap_port, min_ranks;
+    int64_t ranks, threads, bootstrap_port, min_ranks, restarts;
     const char *hosts, *hostfile, *agent, *executable, *bootstrap_address, *output_directory, *project, *binding,
         *input, *trace;
     double rendezvous_limit, start_limit, grace, stop_grace;
@@ -46,6 +46,9 @@ static const struct cli_option options[] = {
                 "when ranks fail, let the others continue as long as N are left; for weft train and programs that call "
                 "weft_shrink()",
                 .default_text = "end the job"),
+    CLI_INTEGER("restarts", 0, "N", &chosen.restarts, "0", 0, 10000,
+                "when a rank fails and the others continue, start another in its place, up to N times in all; on the "
+                "same host, or one with a free place (hosts with more places than -n needs)"),
     CLI_NUMBER("grace", 0, "SECONDS", &chosen.grace, "1", 0, 86400,
                "time for the other ranks to end by themselves after one fails", .advanced = true),
     CLI_NUMBER("stop-grace", 0, "SECONDS", &chosen.stop_grace, "0", 0, 1e6,
@@ -130,6 +133,12 @@ static weft_status configure(const struct command_call *call, struct launch_conf
     config->bind = strcmp(chosen.binding, "cores") == 0;
     config->input = strcmp(chosen.input, "first") == 0;
     config->min_ranks = (uint32_t)chosen.min_ranks;
+    config->restarts = (uint32_t)chosen.restarts;
+    if (config->restarts > 0 && config->min_ranks == 0)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "weft run: --restarts %u needs --min-ranks, without which a rank that fails ends the job; add "
+                         "--min-ranks N",
+                         config->restarts);
     config->prefix = !chosen.no_prefix;
     config->output_directory = chosen.output_directory;
     for (size_t i = 0; status == WEFT_OK && i < call->program_count; i++)
@@ -144,7 +153,8 @@ static weft_status configure(const struct command_call *call, struct launch_conf
     if (status == WEFT_OK && chosen.verbose)
         status = string_list_add(&config->environment, "WEFT_VERBOSE=1", error);
     if (status == WEFT_OK)
-        status = hosts_read(chosen.hosts, chosen.hostfile, (uint32_t)chosen.ranks, &config->hosts, error);
+        status = hosts_read(chosen.hosts, chosen.hostfile, (uint32_t)chosen.ranks, config->restarts > 0, &config->hosts,
+                            error);
     if (status == WEFT_OK && config->min_ranks > config->hosts.ranks)
         return error_set(error, WEFT_ERROR_ARGUMENT, "weft run: --min-ranks %u is more than the job's %u rank%s",
                          config->min_ranks, config->hosts.ranks, config->hosts.ranks == 1 ? "" : "s");
@@ -216,9 +226,11 @@ const struct command command_run = {
         "Other hosts must have weft and the program at the same paths. The working directory is the same "
         "everywhere.\n\n"
         "When a rank fails, weft run reports it and ends the others. With --min-ranks N, which ranks see as "
-        "WEFT_MIN_RANKS, the others continue as long as N are left. The exit code is that of the first rank that failed "
-        "(with --min-ranks, as long as so many are left: 0 if so many end with 0, otherwise that of the rank that ended "
-        "last), or 128 plus the signal's number; 1 if the ranks could not be started. A second interrupt kills.\n\n"
+        "WEFT_MIN_RANKS, the others continue as long as N are left. With --restarts N as well, another rank is started "
+        "in place of one that failed, up to N times; it joins the others, and its WEFT_RANK is a new number, from "
+        "WEFT_RANKS on. The exit code is that of the first rank that failed (with --min-ranks, as long as so many are "
+        "left: 0 if so many end with 0, otherwise that of the rank that ended last), or 128 plus the signal's number; "
+        "1 if the ranks could not be started. A second interrupt kills.\n\n"
         "Ranks that get SIGTERM or SIGUSR1 and end with exit code 75 ask to be run again, and so does weft run then: a "
         "scheduler that runs the same command again makes them continue.",
     .examples = "weft run -n 4 -- weft train --steps 200\n"

@@ -128,7 +128,7 @@ weft_status context_make_endpoint(weft_context *context, struct control **contro
     memcpy(endpoint->extra, &extra, sizeof extra);
     const struct control_config settings = {
         .rank = context->rank,
-        .ranks = context->ranks,
+        .ranks = context->regroup && context->ranks == 1 ? 2 : context->ranks, /* it listens: others may join */
         .connect_limit = context->rendezvous_limit,
         .liveness_limit = config->liveness_limit,
     };
@@ -155,7 +155,8 @@ static weft_status prepare_regrouping(weft_context *context, struct error *error
                         error);
 }
 
-static weft_status context_meet(weft_context *context, struct error *error)
+/* However the rank was launched: its number, and that of all. */
+static weft_status find_launcher(weft_context *context, struct error *error)
 {
     const weft_config *config = &context->config;
     const struct bootstrap_config wanted = {.rank = config->rank,
@@ -163,13 +164,18 @@ static weft_status context_meet(weft_context *context, struct error *error)
                                             .address = config->rendezvous,
                                             .secret = config->secret,
                                             .limit_seconds = config->rendezvous_limit};
-    struct endpoint_info endpoint = {0};
     weft_status status = bootstrap_open(&wanted, &context->bootstrap, error);
     if (status != WEFT_OK)
         return status;
     context->rank = bootstrap_rank(context->bootstrap);
     context->ranks = bootstrap_ranks(context->bootstrap);
-    status = context_make_endpoint(context, &context->control, &endpoint, error);
+    return WEFT_OK;
+}
+
+static weft_status context_meet(weft_context *context, struct error *error)
+{
+    struct endpoint_info endpoint = {0};
+    weft_status status = context_make_endpoint(context, &context->control, &endpoint, error);
     if (status == WEFT_OK)
         status = bootstrap_exchange(context->bootstrap, &endpoint, &context->endpoints, error);
     startup_end(&context->startup, STARTUP_RENDEZVOUS);
@@ -292,7 +298,7 @@ static void count_cores(weft_context *context)
     context->progress.crowded = here > context->cores;
 }
 
-static weft_status open_memory(weft_context *context, struct error *error)
+weft_status context_open_memory(weft_context *context, struct error *error)
 {
     const weft_config *config = &context->config;
     if (config->process) {
@@ -339,22 +345,50 @@ weft_status context_open_epoch(weft_context *context, const struct fabric *forme
     return status;
 }
 
-static weft_status context_open_all(weft_context *context, struct error *error)
+void context_close_tuner(weft_context *context)
 {
-    startup_begin(&context->startup);
+    tuner_close(&context->tuner);
+    context->is_tuned = false;
+}
+
+weft_status context_open_tuner(weft_context *context, struct error *error)
+{
+    context_close_tuner(context);
+    const weft_status status = tuner_open(&context->tuner, context, context->config.topology, error);
+    context->is_tuned = status == WEFT_OK;
+    return status;
+}
+
+/* A job of which all ranks begin together. */
+static weft_status begin_job(weft_context *context, struct error *error)
+{
     weft_status status = context_meet(context, error);
     if (status != WEFT_OK)
         return status;
     startup_end(&context->startup, STARTUP_CONTROL);
-    status = open_memory(context, error);
+    status = context_open_memory(context, error);
     if (status == WEFT_OK)
         status = context_open_epoch(context, NULL, error);
     if (status == WEFT_OK)
-        status = tuner_open(&context->tuner, context, context->config.topology, error);
-    startup_end(&context->startup, STARTUP_TUNER);
+        status = context_open_tuner(context, error);
     if (status == WEFT_OK)
-        status = open_trace(context, error);
-    if (status != WEFT_OK) /* so that the others do not wait for this rank */
+        context_leave_members(context);
+    else /* so that the others do not wait for this rank */
+        control_abort(context->control, status, error->text);
+    return status;
+}
+
+static weft_status context_open_all(weft_context *context, struct error *error)
+{
+    startup_begin(&context->startup);
+    weft_status status = find_launcher(context, error);
+    if (status != WEFT_OK)
+        return status;
+    status = bootstrap_joins(context->bootstrap) ? context_join(context, error) : begin_job(context, error);
+    startup_end(&context->startup, STARTUP_TUNER);
+    if (status != WEFT_OK)
+        return status;
+    if ((status = open_trace(context, error)) != WEFT_OK)
         control_abort(context->control, status, error->text);
     return status;
 }
@@ -363,7 +397,7 @@ static void close_all(weft_context *context)
 {
     while (context->comms)
         comm_discard(context->comms);
-    tuner_close(&context->tuner);
+    context_close_tuner(context);
     progress_close(context);
     comm_discard_released(context);
     regroup_close(context->regroup);

@@ -38,10 +38,10 @@ struct weft_context {
     struct endpoint_info *endpoints;
     uint8_t secret[SECRET_BYTES]; /**< this epoch's */
 
-    /* Across failures (shrink.c). Each loss of ranks begins a new epoch; epochs are numbered from 0. */
+    /* Across changes of the ranks (membership.c). Each begins a new epoch; epochs are numbered from 0. */
     struct regroup *regroup; /**< NULL: the job has one rank */
     uint32_t epoch;
-    uint32_t *first;    /**< first[r]: the number of rank r when the context was opened */
+    uint32_t *first;    /**< first[r]: the number of rank r in its job: that at the beginning, or a newcomer's */
     weft_config config; /**< completed; its strings are in config_texts */
     char *config_texts[3];
 
@@ -61,6 +61,7 @@ struct weft_context {
     _Atomic(struct weft_comm *) released; /**< freed here, but local ranks may still look at their memory */
     uint32_t next_id;                     /**< the next communicator's: larger than any of this rank's */
     struct tuner tuner;
+    bool is_tuned; /**< the tuner is open: it has the numbers of these ranks */
 
     struct startup startup;
     struct progress progress;
@@ -128,6 +129,22 @@ weft_status context_make_endpoint(weft_context *context, struct control **contro
  * world. `former`: the network from before a failure, or NULL.
  */
 weft_status context_open_epoch(weft_context *context, const struct fabric *former, struct error *error);
+
+/** Open this rank's heap, once it is known which ranks share the machine. */
+weft_status context_open_memory(weft_context *context, struct error *error);
+
+/** Measure the links, as tuner_open(): also again, with other ranks. Collective. */
+weft_status context_open_tuner(weft_context *context, struct error *error);
+void context_close_tuner(weft_context *context);
+
+/**
+ * For a rank that joins a running job: wait until its ranks admit it, and open everything but the trace. Errors: those of
+ * bootstrap_find_members(); PEER if the job has ended.
+ */
+weft_status context_join(weft_context *context, struct error *error);
+
+/** Tell the launcher where newcomers find the job, if this rank is to do so and newcomers may come. */
+void context_leave_members(weft_context *context);
 
 /** "rank 3 on host alpha" */
 char *context_rank_name(const weft_context *context, uint32_t world_rank, char *text, size_t size);

@@ -222,6 +222,8 @@ void diagnosis_watch(struct weft_request *request, double seconds)
     const weft_comm *comm = request->comm;
     struct diagnosis *diagnosis = &comm->context->diagnosis;
     double limit = comm->time_limit > 0 ? comm->time_limit : comm->context->time_limit;
+    if (isinf(comm->time_limit)) /* its ranks wait for events */
+        return;
     if (!request->awaited || atomic_load_explicit(&diagnosis->kind, memory_order_acquire) != DIAGNOSIS_NONE)
         return;
     if (request->call->purpose == CALL_FINALIZE)
@@ -429,7 +431,7 @@ static void diagnosis_follow(weft_context *context, uint32_t rank, const struct 
     const struct operation_entry *same = counterpart(context, last, log);
     const struct operation_entry *next = operation_log_blocking(log);
     if (same && same->hash == last->hash && same->phase == OPERATION_RUNNING)
-        next = same; /* it moves by itself, whatever else the rank waits for */
+        next = same;                                         /* it moves by itself, whatever else the rank waits for */
     const bool done = same && same->phase == OPERATION_DONE; /* its messages are on their way */
     if (diagnosis->link_count == DIAGNOSIS_LINKS || (!diagnosis->surveys && (done || !next || !next->awaited))) {
         give_up_for_now(diagnosis); /* it is computing, merely late */

@@ -86,6 +86,7 @@ static void connection_end(struct regroup *regroup, struct regroup_connection *c
     struct regroup_peer *peer = &regroup->peers[connection->rank];
     peer->state = state;
     peer->joined = 0;
+    peer->waiting = false;
     if (regroup->bound == connection->rank)
         regroup->bound = REGROUP_NONE;
 }
@@ -169,7 +170,8 @@ static void connection_send_alive(const struct regroup *regroup, struct regroup_
 {
     struct buffer payload = {0};
     buffer_put_u32(&payload, regroup->epoch);
-    buffer_put_u32(&payload, (regroup->agreeing ? REGROUP_WILLING : 0) | (regroup->quiet ? REGROUP_QUIET : 0));
+    buffer_put_u32(&payload, (regroup->agreeing ? REGROUP_WILLING : 0) | (regroup->quiet ? REGROUP_QUIET : 0) |
+                                 (regroup->is_new ? REGROUP_NEW : 0));
     regroup_connection_send(connection, REGROUP_ALIVE, buffer_begin(&payload), buffer_size(&payload));
     buffer_free(&payload);
 }
@@ -179,7 +181,7 @@ static void connection_opened(struct regroup *regroup, struct regroup_connection
 {
     if (connection->stream.server) {
         uint32_t rank = connection->stream.peer_rank;
-        if (rank >= regroup->ranks || rank == regroup->rank) {
+        if (rank == regroup->rank || !regroup_make_room(regroup, rank + 1)) {
             connection_end(regroup, connection, REGROUP_PEER_UNKNOWN);
             return;
         }
@@ -218,7 +220,8 @@ static bool connection_alive_handle(struct regroup *regroup, struct regroup_conn
     connection->willing = flags & REGROUP_WILLING;
     connection->quiet = flags & REGROUP_QUIET;
     connection->heard = clock_now();
-    if (!reader.bad && epoch < regroup->epoch)
+    const bool waits = (flags & REGROUP_NEW) && !regroup->peers[connection->rank].member;
+    if (!reader.bad && epoch < regroup->epoch && !waits)
         connection_correct(regroup, connection);
     return !reader.bad;
 }
@@ -244,6 +247,27 @@ static bool connection_join_handle(struct regroup *regroup, struct regroup_conne
         regroup_connection_send(connection, REGROUP_FOLLOW, buffer_begin(&payload), buffer_size(&payload));
         buffer_free(&payload);
     }
+    return true;
+}
+
+/* A newcomer follows this rank. */
+static bool connection_newcomer_handle(struct regroup *regroup, struct regroup_connection *connection,
+                                       struct reader reader)
+{
+    const uint8_t *here = reader_bytes(&reader, sizeof(struct endpoint_info));
+    const uint8_t *next = reader_bytes(&reader, sizeof(struct endpoint_info));
+    struct regroup_peer *peer = &regroup->peers[connection->rank];
+    struct endpoint_info *endpoint = &regroup->endpoints[connection->rank];
+    if (!here || !next)
+        return false;
+    if (peer->member) /* it has not heard of that yet */
+        return true;
+    memcpy(endpoint, here, sizeof *endpoint);
+    memcpy(&peer->endpoint, next, sizeof peer->endpoint);
+    endpoint_info_end_texts(endpoint);
+    endpoint_info_end_texts(&peer->endpoint);
+    peer->waiting = true;
+    peer->state = REGROUP_PEER_UNKNOWN;
     return true;
 }
 
@@ -278,6 +302,8 @@ static bool connection_frame_handle(struct regroup *regroup, struct regroup_conn
         return connection_alive_handle(regroup, connection, reader);
     case REGROUP_JOIN:
         return connection_join_handle(regroup, connection, reader);
+    case REGROUP_NEWCOMER:
+        return connection_newcomer_handle(regroup, connection, reader);
     case REGROUP_PROBE:
         connection_probe_handle(regroup, connection);
         return true;

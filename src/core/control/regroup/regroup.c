@@ -11,33 +11,52 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define TICK_MILLISECONDS 10          /* between checks while there are ranks to check */
-#define WINDOW            4           /* lower ranks that are called at a time */
-#define GRACE             30000000u   /* ns that a leader lets others join by themselves before it calls them */
-#define QUIET_LIMIT       5000000000u /* ns beyond the limit for a rank that is left out to come to rest */
-#define AFTERLIFE         2000000000u /* ns that connections stay open after a decision, for peers that still read */
+#define TICK_MILLISECONDS 10           /* between checks while there are ranks to check */
+#define WINDOW            4            /* lower ranks that are called at a time */
+#define GRACE             30000000u    /* ns that a leader lets others join by themselves before it calls them */
+#define QUIET_LIMIT       5000000000u  /* ns beyond the limit for a rank that is left out to come to rest */
+#define AFTERLIFE         2000000000u  /* ns that connections stay open after a decision, for peers that still read */
+#define LOST_LIMIT        30000000000u /* ns that a newcomer looks for members that may be alive */
 #define EVENTS            64
+#define RANKS_MOST        (1u << 21) /* of a job, newcomers included */
 
 /* ---- opening ---- */
 
-weft_status regroup_open(uint32_t rank, uint32_t ranks, const struct endpoint_info *endpoints, const uint8_t *secret,
-                         int listener, struct regroup **result, struct error *error)
+bool regroup_make_room(struct regroup *regroup, uint32_t ranks)
+{
+    if (ranks <= regroup->ranks)
+        return true;
+    if (ranks > RANKS_MOST)
+        return false;
+    struct endpoint_info *endpoints = realloc(regroup->endpoints, ranks * sizeof *endpoints);
+    regroup->endpoints = endpoints ? endpoints : regroup->endpoints;
+    struct regroup_peer *peers = realloc(regroup->peers, ranks * sizeof *peers);
+    regroup->peers = peers ? peers : regroup->peers;
+    if (!endpoints || !peers)
+        return false;
+    memset(endpoints + regroup->ranks, 0, (ranks - regroup->ranks) * sizeof *endpoints);
+    memset(peers + regroup->ranks, 0, (ranks - regroup->ranks) * sizeof *peers);
+    regroup->ranks = ranks;
+    return true;
+}
+
+/* With room for `ranks` ranks, of which none is a member. */
+static weft_status regroup_new(uint32_t rank, uint32_t ranks, const uint8_t *secret, int listener,
+                               struct regroup **result, struct error *error)
 {
     struct regroup *regroup = calloc(1, sizeof *regroup);
     if (!regroup) {
         close(listener);
         return error_memory(error, sizeof *regroup, "what survives a failure");
     }
-    *regroup = (struct regroup){.rank = rank, .ranks = ranks, .listener = listener, .bound = REGROUP_NONE};
+    *regroup = (struct regroup){.rank = rank, .listener = listener, .bound = REGROUP_NONE};
     pthread_mutex_init(&regroup->lock, NULL);
     memcpy(regroup->secret, secret, sizeof regroup->secret);
-    regroup->endpoints = malloc(ranks * sizeof *regroup->endpoints);
-    regroup->peers = calloc(ranks, sizeof *regroup->peers);
     regroup->epoll = epoll_create1(EPOLL_CLOEXEC);
     regroup->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     weft_status status = WEFT_OK;
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
-    if (!regroup->endpoints || !regroup->peers)
+    if (!regroup_make_room(regroup, ranks))
         status = error_memory(error, ranks * (sizeof *regroup->endpoints + sizeof *regroup->peers),
                               "what survives a failure");
     else if (regroup->epoll < 0 || regroup->wake < 0 ||
@@ -48,11 +67,78 @@ weft_status regroup_open(uint32_t rank, uint32_t ranks, const struct endpoint_in
         regroup_close(regroup);
         return status;
     }
+    *result = regroup;
+    return WEFT_OK;
+}
+
+weft_status regroup_open(uint32_t rank, uint32_t ranks, const struct endpoint_info *endpoints, const uint8_t *secret,
+                         int listener, struct regroup **result, struct error *error)
+{
+    struct regroup *regroup;
+    weft_status status = regroup_new(rank, ranks, secret, listener, &regroup, error);
+    if (status != WEFT_OK)
+        return status;
     memcpy(regroup->endpoints, endpoints, ranks * sizeof *endpoints);
     for (uint32_t r = 0; r < ranks; r++)
         regroup->peers[r].member = true;
     *result = regroup;
     return WEFT_OK;
+}
+
+weft_status regroup_open_newcomer(const struct regroup_member *own, const struct regroup_member *members,
+                                  uint32_t count, const uint8_t *secret, int listener, struct regroup **result,
+                                  struct error *error)
+{
+    struct regroup *regroup;
+    uint32_t ranks = own->rank + 1;
+    for (uint32_t i = 0; i < count; i++)
+        ranks = members[i].rank + 1 > ranks ? members[i].rank + 1 : ranks;
+    weft_status status = regroup_new(own->rank, ranks, secret, listener, &regroup, error);
+    if (status != WEFT_OK)
+        return status;
+    for (uint32_t i = 0; i < count; i++) {
+        regroup->endpoints[members[i].rank] = members[i].endpoint;
+        regroup->peers[members[i].rank].member = true;
+    }
+    regroup->endpoints[own->rank] = own->endpoint;
+    regroup->peers[own->rank].member = false; /* of a list that was damaged */
+    regroup->is_new = true;
+    *result = regroup;
+    return WEFT_OK;
+}
+
+weft_status regroup_members(struct regroup *regroup, struct regroup_member **result, uint32_t *result_count,
+                            struct error *error)
+{
+    pthread_mutex_lock(&regroup->lock);
+    const uint32_t ranks = regroup->ranks;
+    struct regroup_member *members = calloc(ranks, sizeof *members);
+    uint32_t count = 0;
+    for (uint32_t r = 0; members && r < ranks; r++)
+        if (regroup->peers[r].member)
+            members[count++] = (struct regroup_member){r, regroup->endpoints[r]};
+    pthread_mutex_unlock(&regroup->lock);
+    if (!members)
+        return error_memory(error, ranks * sizeof *members, "the members of the job");
+    *result = members;
+    *result_count = count;
+    return WEFT_OK;
+}
+
+/* Whether a newcomer waits here, connected. */
+static bool regroup_waits_here(struct regroup *regroup, uint32_t rank)
+{
+    return regroup->peers[rank].waiting && regroup_connection_to(regroup, rank);
+}
+
+uint32_t regroup_waiting(struct regroup *regroup)
+{
+    uint32_t count = 0;
+    pthread_mutex_lock(&regroup->lock);
+    for (uint32_t r = 0; r < regroup->ranks; r++)
+        count += regroup_waits_here(regroup, r);
+    pthread_mutex_unlock(&regroup->lock);
+    return count;
 }
 
 void regroup_close(struct regroup *regroup)
@@ -89,50 +175,74 @@ void regroup_decide(struct regroup *regroup, weft_status status, const char *mes
         error_set(&regroup->outcome, status, "%s", message);
 }
 
-/* A table: epoch (4), ranks (4), draw (32), the first ranks (4 each), the endpoint info. */
-static bool regroup_read_table(const struct regroup *regroup, const uint8_t *bytes, size_t size, uint32_t *epoch,
-                               uint32_t *count, const uint8_t **draw, const uint8_t **first, const uint8_t **endpoints)
+/* A table: epoch (4), ranks (4), draw (32), the first ranks (4 each), the endpoint info for the epoch, and that with the
+ * listeners that stay open. */
+struct regroup_layout {
+    uint32_t epoch, count;
+    uint32_t ranks; /* above all first ranks */
+    const uint8_t *draw, *first, *endpoints, *listeners;
+};
+
+static bool regroup_read_table(const uint8_t *bytes, size_t size, struct regroup_layout *table)
 {
     struct reader reader = {bytes, size, false};
-    *epoch = reader_u32(&reader);
-    *count = reader_u32(&reader);
-    if (*count > regroup->ranks)
+    table->epoch = reader_u32(&reader);
+    table->count = reader_u32(&reader);
+    if (table->count > RANKS_MOST)
         return false;
-    *draw = reader_bytes(&reader, SECRET_BYTES);
-    *first = reader_bytes(&reader, (size_t)*count * 4);
-    *endpoints = reader_bytes(&reader, *count * sizeof(struct endpoint_info));
+    table->draw = reader_bytes(&reader, SECRET_BYTES);
+    table->first = reader_bytes(&reader, (size_t)table->count * 4);
+    table->endpoints = reader_bytes(&reader, table->count * sizeof(struct endpoint_info));
+    table->listeners = reader_bytes(&reader, table->count * sizeof(struct endpoint_info));
     if (reader.bad)
         return false;
-    struct reader ranks = {*first, (size_t)*count * 4, false};
-    for (uint32_t i = 0, last = 0; i < *count; i++) {
-        uint32_t rank = reader_u32(&ranks);
-        if (rank >= regroup->ranks || (i > 0 && rank <= last))
+    struct reader ranks = {table->first, (size_t)table->count * 4, false};
+    table->ranks = 0;
+    for (uint32_t i = 0; i < table->count; i++) {
+        const uint32_t rank = reader_u32(&ranks);
+        if (rank >= RANKS_MOST || rank < table->ranks)
             return false;
-        last = rank;
+        table->ranks = rank + 1;
     }
     return true;
 }
 
-bool regroup_adopt(struct regroup *regroup, const uint8_t *bytes, size_t size)
+/* The members are those of the table. */
+static void regroup_take_members(struct regroup *regroup, const struct regroup_layout *table)
 {
-    uint32_t epoch, count;
-    const uint8_t *draw, *first, *endpoints;
-    bool included = false;
-    if (!regroup_read_table(regroup, bytes, size, &epoch, &count, &draw, &first, &endpoints))
-        return false;
-    struct reader ranks = {first, (size_t)count * 4, false};
-    for (uint32_t i = 0; i < count; i++)
-        included |= reader_u32(&ranks) == regroup->rank;
-    if (epoch <= regroup->epoch || !included || !regroup->agreeing || regroup->decided)
-        return true;
-    regroup->epoch = epoch;
-    buffer_consume(&regroup->table, buffer_size(&regroup->table));
-    buffer_put(&regroup->table, bytes, size);
     for (uint32_t r = 0; r < regroup->ranks; r++)
         regroup->peers[r].member = false;
-    ranks = (struct reader){first, (size_t)count * 4, false};
-    for (uint32_t i = 0; i < count; i++)
-        regroup->peers[reader_u32(&ranks)].member = true;
+    struct reader ranks = {table->first, (size_t)table->count * 4, false};
+    for (uint32_t i = 0; i < table->count; i++) {
+        const uint32_t rank = reader_u32(&ranks);
+        regroup->peers[rank].member = true;
+        regroup->peers[rank].waiting = false;
+        memcpy(&regroup->endpoints[rank], table->listeners + i * sizeof(struct endpoint_info),
+               sizeof(struct endpoint_info));
+        endpoint_info_end_texts(&regroup->endpoints[rank]);
+    }
+}
+
+bool regroup_adopt(struct regroup *regroup, const uint8_t *bytes, size_t size)
+{
+    struct regroup_layout table;
+    bool included = false;
+    if (!regroup_read_table(bytes, size, &table))
+        return false;
+    struct reader ranks = {table.first, (size_t)table.count * 4, false};
+    for (uint32_t i = 0; i < table.count; i++)
+        included |= reader_u32(&ranks) == regroup->rank;
+    if (table.epoch <= regroup->epoch || !included || !regroup->agreeing || regroup->decided)
+        return true;
+    if (!regroup_make_room(regroup, table.ranks)) {
+        regroup_decide(regroup, WEFT_ERROR_MEMORY, "there is no memory for the members of the job");
+        return true;
+    }
+    regroup->epoch = table.epoch;
+    regroup->is_new = false;
+    buffer_consume(&regroup->table, buffer_size(&regroup->table));
+    buffer_put(&regroup->table, bytes, size);
+    regroup_take_members(regroup, &table);
     regroup_decide(regroup, regroup->table.failed ? WEFT_ERROR_MEMORY : WEFT_OK,
                    "there is no memory for the table of the surviving ranks");
     return true;
@@ -173,7 +283,7 @@ static bool regroup_join(struct regroup *regroup, uint32_t leader, uint64_t now)
         regroup_connection_begin(regroup, leader);
     if (peer->state != REGROUP_PEER_UNKNOWN)
         return false;
-    if (connection && connection->open && !connection->willing &&
+    if (connection && connection->open && !connection->willing && !regroup->is_new &&
         now > regroup->began + (uint64_t)(regroup->wait.limit_seconds * 1e9)) {
         peer->state = REGROUP_PEER_LATE;
         return false;
@@ -181,10 +291,14 @@ static bool regroup_join(struct regroup *regroup, uint32_t leader, uint64_t now)
     if (!connection || !connection->open || connection->joined)
         return true;
     struct buffer payload = {0};
-    buffer_put_u32(&payload, regroup->epoch);
+    if (regroup->is_new)
+        buffer_put(&payload, &regroup->endpoints[regroup->rank], sizeof *regroup->endpoints);
+    else
+        buffer_put_u32(&payload, regroup->epoch);
     buffer_put(&payload, &regroup->endpoint, sizeof regroup->endpoint);
     connection->joined = true;
-    regroup_connection_send(connection, REGROUP_JOIN, buffer_begin(&payload), buffer_size(&payload));
+    regroup_connection_send(connection, regroup->is_new ? REGROUP_NEWCOMER : REGROUP_JOIN, buffer_begin(&payload),
+                            buffer_size(&payload));
     buffer_free(&payload);
     return true;
 }
@@ -249,6 +363,35 @@ static void regroup_give_up_smaller_side(struct regroup *regroup, uint32_t here,
     regroup_decide(regroup, WEFT_ERROR_PEER, message);
 }
 
+/* Whether a rank is a member of the epoch that this rank's table begins. */
+static bool regroup_takes(struct regroup *regroup, uint32_t rank)
+{
+    return rank == regroup->rank || regroup_peer_has_joined(regroup, rank) || regroup_waits_here(regroup, rank);
+}
+
+static void regroup_write_table(struct regroup *regroup, const uint8_t draw[SECRET_BYTES], struct buffer *table)
+{
+    uint32_t count = 0, number = 0;
+    for (uint32_t r = 0; r < regroup->ranks; r++)
+        count += regroup_takes(regroup, r);
+    buffer_put_u32(table, regroup->epoch + 1);
+    buffer_put_u32(table, count);
+    buffer_put(table, draw, SECRET_BYTES);
+    for (uint32_t r = 0; r < regroup->ranks; r++)
+        if (regroup_takes(regroup, r))
+            buffer_put_u32(table, r);
+    for (uint32_t r = 0; r < regroup->ranks; r++) {
+        if (!regroup_takes(regroup, r))
+            continue;
+        struct endpoint_info endpoint = r == regroup->rank ? regroup->endpoint : regroup->peers[r].endpoint;
+        endpoint.rank = number++;
+        buffer_put(table, &endpoint, sizeof endpoint);
+    }
+    for (uint32_t r = 0; r < regroup->ranks; r++)
+        if (regroup_takes(regroup, r))
+            buffer_put(table, &regroup->endpoints[r], sizeof regroup->endpoints[r]);
+}
+
 /* No rank is missing: write the table, send it to all. */
 static void regroup_conclude(struct regroup *regroup)
 {
@@ -263,28 +406,33 @@ static void regroup_conclude(struct regroup *regroup)
         regroup_decide(regroup, WEFT_ERROR_SYSTEM, "regrouping got no random bytes from the operating system");
         return;
     }
-    buffer_put_u32(&payload, regroup->epoch + 1);
-    buffer_put_u32(&payload, here);
-    buffer_put(&payload, draw, sizeof draw);
-    for (uint32_t r = 0; r < regroup->ranks; r++)
-        if (r == regroup->rank || regroup_peer_has_joined(regroup, r))
-            buffer_put_u32(&payload, r);
-    uint32_t number = 0;
-    for (uint32_t r = 0; r < regroup->ranks; r++) {
-        if (r != regroup->rank && !regroup_peer_has_joined(regroup, r))
-            continue;
-        struct endpoint_info endpoint = r == regroup->rank ? regroup->endpoint : regroup->peers[r].endpoint;
-        endpoint.rank = number++;
-        buffer_put(&payload, &endpoint, sizeof endpoint);
-    }
+    regroup_write_table(regroup, draw, &payload);
     for (struct regroup_connection *connection = regroup->connections; connection; connection = connection->next) {
-        if (!connection->open || !regroup_peer_has_joined(regroup, connection->rank))
+        if (!connection->open || !regroup_takes(regroup, connection->rank))
             continue;
         connection->told = true;
         regroup_connection_send(connection, REGROUP_TABLE, buffer_begin(&payload), buffer_size(&payload));
     }
     regroup_adopt(regroup, buffer_begin(&payload), buffer_size(&payload));
     buffer_free(&payload);
+}
+
+/* ---- newcomers ---- */
+
+/* This newcomer reaches no member: they have ended, or do not answer while they regroup. */
+static void regroup_look_again(struct regroup *regroup, uint64_t now)
+{
+    bool may_answer = false;
+    if (!regroup->lost_since)
+        regroup->lost_since = now;
+    for (uint32_t r = 0; r < regroup->ranks; r++)
+        may_answer |= regroup->peers[r].member && regroup->peers[r].state != REGROUP_PEER_DEAD;
+    if (!may_answer || now >= regroup->lost_since + LOST_LIMIT)
+        regroup_decide(regroup, WEFT_ERROR_PEER,
+                       "the job that this rank was to join has ended, or none of its ranks can be reached");
+    for (uint32_t r = 0; r < regroup->ranks; r++)
+        if (regroup->peers[r].state != REGROUP_PEER_DEAD)
+            regroup->peers[r].state = REGROUP_PEER_UNKNOWN;
 }
 
 /* ---- progress ---- */
@@ -308,6 +456,7 @@ static void regroup_seek(struct regroup *regroup, uint64_t now)
         if (peer->state != REGROUP_PEER_UNKNOWN)
             continue;
         if (connection && connection->open && looked_at == 0) { /* no lower rank is alive */
+            regroup->lost_since = 0;
             regroup_follow(regroup, r);
             (void)regroup_join(regroup, r, now);
             return;
@@ -316,6 +465,10 @@ static void regroup_seek(struct regroup *regroup, uint64_t now)
     }
     if (looked_at > 0)
         return;
+    if (regroup->is_new) {
+        regroup_look_again(regroup, now);
+        return;
+    }
     if (!regroup->led_since)
         regroup->led_since = now;
     bool waits = false;
@@ -389,12 +542,11 @@ static void regroup_rendezvous_begin(struct regroup *regroup, const struct endpo
 
 static weft_status regroup_result_read(const struct regroup *regroup, struct regroup_table *table, struct error *error)
 {
-    uint32_t epoch, count;
-    const uint8_t *draw, *first, *endpoints;
-    if (!regroup_read_table(regroup, buffer_begin(&regroup->table), buffer_size(&regroup->table), &epoch, &count, &draw,
-                            &first, &endpoints))
+    struct regroup_layout read;
+    if (!regroup_read_table(buffer_begin(&regroup->table), buffer_size(&regroup->table), &read))
         return error_set(error, WEFT_ERROR_DATA, "the table of the surviving ranks is not well formed");
-    struct regroup_table made = {.epoch = epoch, .ranks = count};
+    const uint32_t count = read.count;
+    struct regroup_table made = {.epoch = read.epoch, .ranks = count};
     made.endpoints = malloc(count * sizeof *made.endpoints);
     made.first = malloc(count * sizeof *made.first);
     if (!made.endpoints || !made.first) {
@@ -402,18 +554,18 @@ static weft_status regroup_result_read(const struct regroup *regroup, struct reg
         free(made.first);
         return error_memory(error, count * sizeof *made.endpoints, "the endpoint info of the surviving ranks");
     }
-    memcpy(made.endpoints, endpoints, count * sizeof *made.endpoints);
+    memcpy(made.endpoints, read.endpoints, count * sizeof *made.endpoints);
     for (uint32_t i = 0; i < count; i++) {
         endpoint_info_end_texts(&made.endpoints[i]);
         made.endpoints[i].rank = i;
     }
-    struct reader ranks = {first, (size_t)count * 4, false};
+    struct reader ranks = {read.first, (size_t)count * 4, false};
     for (uint32_t i = 0; i < count; i++) {
         made.first[i] = reader_u32(&ranks);
         if (made.first[i] == regroup->rank)
             made.rank = i;
     }
-    (void)secret_sign(regroup->secret, draw, SECRET_BYTES, made.secret);
+    (void)secret_sign(regroup->secret, read.draw, SECRET_BYTES, made.secret);
     *table = made;
     return WEFT_OK;
 }

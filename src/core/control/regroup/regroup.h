@@ -2,8 +2,9 @@
 /**
  * Regrouping: after a failure, the surviving ranks find each other and agree on a new membership.
  *
- * Each agreement begins an *epoch*: some of the ranks of the previous epoch, in their old order, renumbered, with a new
- * secret and new control listeners. Ranks here are *first* ranks: their numbers when the job began.
+ * Each agreement begins an *epoch*: some of the ranks of the previous epoch, in their old order, then *newcomers*,
+ * renumbered, with a new secret and new control listeners. Ranks here are *first* ranks: their numbers when the job
+ * began. Newcomers have larger ones, which the launcher gives to nobody else.
  *
  * The lowest living rank leads. Each rank connects to those below it at the listeners of the first epoch, which stay
  * open for the life of the job, and joins the lowest that answers. The leader connects to those above it that have not
@@ -11,6 +12,9 @@
  * cannot be reached at all may be alive on the other side of a network partition. The leader waits up to a limit for
  * ranks that answer but have not joined, then leaves them out. Once no rank is missing, the leader sends the table of
  * the new epoch to all that have joined. If a leader dies meanwhile, the next lowest rank takes over.
+ *
+ * A newcomer follows the lowest living rank, too, and waits until it leads an agreement. It joins no other way, so a
+ * failure at any moment leaves it where it is: waiting, or a member of the new epoch, whose table it gets.
  *
  * In a partition the larger side continues. A leader that cannot reach more ranks than have joined it gives up, with a
  * message that says so; ties go to the side with the lowest rank.
@@ -37,6 +41,27 @@ struct regroup;
 weft_status regroup_open(uint32_t rank, uint32_t ranks, const struct endpoint_info *endpoints, const uint8_t *secret,
                          int listener, struct regroup **regroup, struct error *error);
 void regroup_close(struct regroup *regroup);
+
+/** A rank and where the others find it: the listener that stays open. */
+struct regroup_member {
+    uint32_t rank;
+    struct endpoint_info endpoint;
+};
+
+/**
+ * Prepare a newcomer: `members` are those of some epoch, in ascending order, `own` is this rank with the address of
+ * `listener`. Then regroup_agree(). Otherwise as regroup_open().
+ */
+weft_status regroup_open_newcomer(const struct regroup_member *own, const struct regroup_member *members,
+                                  uint32_t count, const uint8_t *secret, int listener, struct regroup **regroup,
+                                  struct error *error);
+
+/** The members of the present epoch, for a newcomer; malloc'ed, the caller's. Errors: MEMORY. */
+weft_status regroup_members(struct regroup *regroup, struct regroup_member **members, uint32_t *count,
+                            struct error *error);
+
+/** Newcomers that wait at this rank. */
+uint32_t regroup_waiting(struct regroup *regroup);
 
 /** One descriptor (an epoll) that becomes readable when regroup_progress() has something to do. */
 int regroup_descriptor(const struct regroup *regroup);

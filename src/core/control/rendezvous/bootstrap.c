@@ -16,11 +16,14 @@
 #include <unistd.h>
 
 #define DEFAULT_LIMIT_SECONDS 60.0
+#define LEAVE_SECONDS         2.0 /* for the launcher to take the members: without it nobody joins anyway */
 
 struct bootstrap {
     const char *launcher;
     uint32_t rank, ranks;
     double limit_seconds;
+    uint8_t job_secret[BOOTSTRAP_SECRET_BYTES];
+    uint8_t draw[BOOTSTRAP_SECRET_BYTES];   /* the round's random bytes */
     uint8_t secret[BOOTSTRAP_SECRET_BYTES]; /* the job's before the exchange, the round's after it */
     struct kvs *kvs;                        /* one of the two kinds of rendezvous; NULL: by TCP, or alone */
     char addresses[ENVIRONMENT_TEXT_BYTES];
@@ -28,6 +31,7 @@ struct bootstrap {
     int stop;
     bool serving;
     bool abandoned;
+    bool grows;
     pthread_t server;
     uint32_t node, local_rank, local_ranks;
     struct rendezvous *rendezvous;
@@ -53,32 +57,40 @@ static weft_status bootstrap_listen(struct bootstrap *bootstrap, struct error *e
     return status;
 }
 
+/* A client of the server, which does not know which ranks share a node. */
+static struct rendezvous_client bootstrap_client(const struct bootstrap *bootstrap)
+{
+    return (struct rendezvous_client){.addresses = bootstrap->addresses,
+                                      .rank = bootstrap->rank,
+                                      .ranks = bootstrap->ranks,
+                                      .secret = bootstrap->job_secret,
+                                      .limit_seconds = bootstrap->limit_seconds,
+                                      .stop = -1};
+}
+
 static weft_status bootstrap_open_tcp(struct bootstrap *bootstrap, const struct environment *environment,
                                       struct error *error)
 {
     bootstrap->launcher = environment->launcher;
     bootstrap->rank = environment->rank;
     bootstrap->ranks = environment->ranks;
-    if (environment->ranks == 1)
+    bootstrap->grows = environment->grows && environment->ranks > 1;
+    if (environment->ranks == 1 && environment->rank == 0)
         return secret_random(bootstrap->secret, sizeof bootstrap->secret, error);
     bootstrap->node = environment->node;
     bootstrap->local_rank = environment->local_rank;
     bootstrap->local_ranks = environment->local_ranks;
     snprintf(bootstrap->addresses, sizeof bootstrap->addresses, "%s", environment->addresses);
     weft_status status = secret_from_text(environment->secret, bootstrap->secret, error);
+    memcpy(bootstrap->job_secret, bootstrap->secret, sizeof bootstrap->job_secret);
     if (status == WEFT_OK && bootstrap->rank == 0 && !environment->served)
         status = bootstrap_listen(bootstrap, error);
-    if (status != WEFT_OK)
+    if (status != WEFT_OK || bootstrap_joins(bootstrap))
         return status;
-    const struct rendezvous_client client = {.addresses = bootstrap->addresses,
-                                             .rank = bootstrap->rank,
-                                             .ranks = bootstrap->ranks,
-                                             .secret = bootstrap->secret,
-                                             .limit_seconds = bootstrap->limit_seconds,
-                                             .stop = -1,
-                                             .node = bootstrap->node,
-                                             .local_rank = bootstrap->local_rank,
-                                             .local_ranks = bootstrap->local_ranks};
+    struct rendezvous_client client = bootstrap_client(bootstrap);
+    client.node = bootstrap->node;
+    client.local_rank = bootstrap->local_rank;
+    client.local_ranks = bootstrap->local_ranks;
     status = rendezvous_open(&client, &bootstrap->rendezvous, error);
     if (status == WEFT_OK)
         snprintf(bootstrap->local_address, sizeof bootstrap->local_address, "%s",
@@ -180,6 +192,16 @@ void bootstrap_abandon(struct bootstrap *bootstrap)
     bootstrap->abandoned = true;
 }
 
+bool bootstrap_joins(const struct bootstrap *bootstrap)
+{
+    return bootstrap->rank >= bootstrap->ranks;
+}
+
+bool bootstrap_grows(const struct bootstrap *bootstrap)
+{
+    return bootstrap->grows;
+}
+
 uint32_t bootstrap_rank(const struct bootstrap *bootstrap)
 {
     return bootstrap->rank;
@@ -241,6 +263,7 @@ static weft_status bootstrap_result_take(struct bootstrap *bootstrap, const stru
     rendezvous_close(bootstrap->rendezvous);
     bootstrap->rendezvous = NULL;
     memcpy(bootstrap->secret, result->session, sizeof bootstrap->secret);
+    memcpy(bootstrap->draw, result->draw, sizeof bootstrap->draw);
     bootstrap->cost =
         (struct bootstrap_cost){result->counts.sent + result->counts.received, result->chain, result->counts.bytes};
     *endpoints = (struct endpoint_info *)result->blobs;
@@ -340,5 +363,44 @@ weft_status bootstrap_exchange(struct bootstrap *bootstrap, const struct endpoin
         return status;
     }
     *result = endpoints;
+    return WEFT_OK;
+}
+
+/* ---- ranks that join later ---- */
+
+/* The round's random bytes, from which a newcomer derives its secret, then the caller's bytes. */
+weft_status bootstrap_leave_members(const struct bootstrap *bootstrap, const void *bytes, size_t size,
+                                    struct error *error)
+{
+    struct rendezvous_client client = bootstrap_client(bootstrap);
+    struct buffer record = {0};
+    client.limit_seconds = LEAVE_SECONDS;
+    buffer_put(&record, bootstrap->draw, sizeof bootstrap->draw);
+    buffer_put(&record, bytes, size);
+    const weft_status status =
+        record.failed ? error_memory(error, size, "the members of the job")
+                      : rendezvous_put_members(&client, buffer_begin(&record), buffer_size(&record), error);
+    buffer_free(&record);
+    return status;
+}
+
+weft_status bootstrap_find_members(struct bootstrap *bootstrap, uint8_t **result, size_t *result_size,
+                                   struct error *error)
+{
+    const struct rendezvous_client client = bootstrap_client(bootstrap);
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    weft_status status = rendezvous_get_members(&client, bootstrap->local_address, &bytes, &size, error);
+    if (status == WEFT_OK && size < sizeof bootstrap->draw)
+        status = error_set(error, WEFT_ERROR_DATA, "the launcher at %s has no members of the job", client.addresses);
+    if (status != WEFT_OK) {
+        free(bytes);
+        return status;
+    }
+    memcpy(bootstrap->draw, bytes, sizeof bootstrap->draw);
+    rendezvous_session(bootstrap->job_secret, bootstrap->draw, bootstrap->secret);
+    *result_size = size - sizeof bootstrap->draw;
+    memmove(bytes, bytes + sizeof bootstrap->draw, *result_size);
+    *result = bytes;
     return WEFT_OK;
 }

@@ -40,6 +40,15 @@ void bootstrap_close(struct bootstrap *bootstrap);
 /** After a failure: bootstrap_close() will not notify the launcher, which may be busy ending the job. */
 void bootstrap_abandon(struct bootstrap *bootstrap);
 
+/**
+ * Whether this rank joins a running job: its number is not below the ranks that the job began with. Then there is no
+ * exchange: bootstrap_find_members() instead.
+ */
+bool bootstrap_joins(const struct bootstrap *bootstrap);
+
+/** Whether ranks may join this job later: its lowest rank then leaves the members with bootstrap_leave_members(). */
+bool bootstrap_grows(const struct bootstrap *bootstrap);
+
 uint32_t bootstrap_rank(const struct bootstrap *bootstrap);
 uint32_t bootstrap_ranks(const struct bootstrap *bootstrap);
 const char *bootstrap_launcher(
@@ -56,6 +65,19 @@ weft_status bootstrap_exchange(struct bootstrap *bootstrap, const struct endpoin
                                struct endpoint_info **endpoints, struct error *error);
 
 /**
+ * Leave bytes about the members with the launcher, in place of the former ones; after the exchange. Waits two seconds at
+ * most. Errors: RENDEZVOUS, TIMEOUT.
+ */
+weft_status bootstrap_leave_members(const struct bootstrap *bootstrap, const void *bytes, size_t size,
+                                    struct error *error);
+
+/**
+ * For a rank that joins: the bytes that were left; waits for them. *bytes is malloc'ed, the caller's. Errors:
+ * RENDEZVOUS, TIMEOUT, DATA, MEMORY.
+ */
+weft_status bootstrap_find_members(struct bootstrap *bootstrap, uint8_t **bytes, size_t *size, struct error *error);
+
+/**
  * The cost of bootstrap_exchange(): messages and bytes of this rank, and the longest chain of dependent messages until
  * it was done (see rendezvous.h). A launcher's key-value store is not included.
  */
@@ -65,7 +87,8 @@ struct bootstrap_cost {
 };
 struct bootstrap_cost bootstrap_cost(const struct bootstrap *bootstrap);
 
-/** The job's secret, derived to BOOTSTRAP_SECRET_BYTES; valid after bootstrap_exchange(). */
+/** The job's secret, derived to BOOTSTRAP_SECRET_BYTES; valid after bootstrap_exchange() or
+ * bootstrap_find_members(). */
 const uint8_t *bootstrap_secret(const struct bootstrap *bootstrap);
 
 #endif

@@ -30,6 +30,12 @@ static void join_chain_note(struct rendezvous *rendezvous, uint32_t chain)
         rendezvous->chain += chain - join_chain_here(rendezvous);
 }
 
+void rendezvous_session(const uint8_t secret[SECRET_BYTES], const uint8_t draw[SECRET_BYTES],
+                        uint8_t session[SECRET_BYTES])
+{
+    (void)secret_sign(secret, draw, SECRET_BYTES, session);
+}
+
 /* ---- ends ---- */
 
 /* This rank's rendezvous has failed, and with it those of its subtree. */
@@ -68,7 +74,8 @@ static void join_deliver(struct rendezvous *rendezvous, struct reader reader)
         return;
     }
     memcpy(result->blobs, reader.bytes, reader.left);
-    (void)secret_sign(rendezvous->client.secret, draw, SECRET_BYTES, result->session);
+    memcpy(result->draw, draw, SECRET_BYTES);
+    rendezvous_session(rendezvous->client.secret, draw, result->session);
     result->chain = join_chain_here(rendezvous);
     rendezvous->over = true;
     if (rendezvous->joiners.count == 0)

@@ -283,7 +283,7 @@ void joiners_dismiss(struct joiners *joiners, bool answered)
     uint64_t deadline = clock_now() + GREETING_SECONDS * 1000000000ull;
     for (uint32_t i = 0; i < joiners->count; i++) {
         struct joiner *joiner = &joiners->joined[i];
-        if (!joiner->authenticated || joiner->leaving)
+        if (!joiner->authenticated || joiner->visits || joiner->leaving)
             continue;
         joiner->leaving = true;
         joiner->deadline = deadline;
@@ -298,7 +298,7 @@ void joiners_fail(struct joiners *joiners, weft_status status, const char *messa
     buffer_put_u32(&text, (uint32_t)status);
     buffer_put_text(&text, message);
     for (uint32_t i = 0; i < joiners->count; i++)
-        if (joiners->joined[i].authenticated && !joiners->joined[i].leaving)
+        if (joiners->joined[i].authenticated && !joiners->joined[i].visits && !joiners->joined[i].leaving)
             stream_put(&joiners->joined[i].stream, RENDEZVOUS_FAILURE, buffer_begin(&text), buffer_size(&text));
     buffer_free(&text);
     joiners_dismiss(joiners, false);

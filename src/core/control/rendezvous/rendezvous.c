@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ANSWER_SECONDS 10.0 /* for a visitor to take its answer */
+
 struct round {
     const struct rendezvous_server *server;
     struct joiners joiners;
@@ -23,6 +25,7 @@ struct round {
     char refused[JOINERS_MESSAGE_BYTES]; /* the last refusal, for the message about a missing rank */
     weft_status status;                  /* the reason why the round ended, until it has been reported */
     struct error error;
+    struct buffer members; /* of the running job; empty: nobody has left them */
 };
 
 static void rendezvous_report(const struct round *round, const char *message)
@@ -56,7 +59,10 @@ static void rendezvous_seat(void *context, struct joiner *joiner)
 {
     struct round *round = context;
     char message[JOINERS_MESSAGE_BYTES];
-    if (!joiners_check(&round->joiners, joiner, message))
+    joiner->visits = joiner->stream.peer_rank == RENDEZVOUS_VISITOR;
+    if (joiner->visits)
+        joiner->stream.frame_most = STREAM_FRAME_MOST;
+    else if (!joiners_check(&round->joiners, joiner, message))
         rendezvous_fail(round, WEFT_ERROR_RENDEZVOUS, message);
     else if (round->deadline == 0)
         round->deadline = clock_after(round->server->limit_seconds);
@@ -139,11 +145,49 @@ static bool rendezvous_take_withdrawn(struct round *round, struct joiner *joiner
     return true;
 }
 
+/* ---- visitors ---- */
+
+/* The last frame for a visitor. */
+static void answer_visitor(struct joiner *visitor, const void *bytes, size_t size)
+{
+    stream_put(&visitor->stream, RENDEZVOUS_MEMBERS, bytes, size);
+    visitor->waits = false;
+    visitor->leaving = true;
+    visitor->deadline = clock_after(ANSWER_SECONDS);
+}
+
+static void answer_waiting(struct round *round)
+{
+    struct joiners *joiners = &round->joiners;
+    for (uint32_t i = 0; i < joiners->count && buffer_size(&round->members) > 0; i++)
+        if (joiners->joined[i].waits)
+            answer_visitor(&joiners->joined[i], buffer_begin(&round->members), buffer_size(&round->members));
+}
+
+static bool take_from_visitor(struct round *round, struct joiner *visitor, const struct frame *frame)
+{
+    if (frame->kind == RENDEZVOUS_GET_MEMBERS) {
+        visitor->waits = true;
+    } else if (frame->kind == RENDEZVOUS_PUT_MEMBERS) {
+        buffer_free(&round->members);
+        buffer_put(&round->members, frame->payload, frame->size);
+        answer_visitor(visitor, NULL, 0);
+    } else {
+        return false;
+    }
+    answer_waiting(round);
+    return true;
+}
+
+/* ---- the round ---- */
+
 static bool rendezvous_take(void *context, struct joiner *joiner, const struct frame *frame)
 {
     struct round *round = context;
     struct reader reader = {frame->payload, frame->size, false};
     char message[JOINERS_MESSAGE_BYTES];
+    if (joiner->visits)
+        return take_from_visitor(round, joiner, frame);
     switch (frame->kind) {
     case RENDEZVOUS_JOIN:
         return take_come(round, joiner, reader);
@@ -305,6 +349,7 @@ weft_status rendezvous_serve(int listener, const struct rendezvous_server *serve
     if (server->counts)
         *server->counts = joiners_counts(&round.joiners);
     joiners_close(&round.joiners);
+    buffer_free(&round.members);
     free(polls);
     return outcome;
 }

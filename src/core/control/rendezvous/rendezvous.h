@@ -38,9 +38,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RENDEZVOUS_BLOB_MOST  (64u << 10) /**< largest blob in bytes */
-#define RENDEZVOUS_RANKS_MOST (1u << 20)
-#define RENDEZVOUS_CHAIN_MOST (1u << 30)
+#define RENDEZVOUS_BLOB_MOST     (64u << 10) /**< largest blob in bytes */
+#define RENDEZVOUS_RANKS_MOST    (1u << 20)
+#define RENDEZVOUS_CHAIN_MOST    (1u << 30)
+#define RENDEZVOUS_ADDRESS_BYTES 64
 
 struct rendezvous_server {
     uint32_t ranks;
@@ -73,10 +74,15 @@ struct rendezvous_client {
 
 struct rendezvous_result {
     uint8_t *blobs;                /**< ranks x size, in rank order; malloc'ed, the caller's */
-    uint8_t session[SECRET_BYTES]; /**< the round's secret */
+    uint8_t draw[SECRET_BYTES];    /**< the round's random bytes ... */
+    uint8_t session[SECRET_BYTES]; /**< ... and its secret: see rendezvous_session() */
     uint32_t chain;                /**< longest chain of dependent messages until this rank had the table */
     struct stream_counts counts;   /**< sent and received by this rank, without its server thread */
 };
+
+/** The secret of a round with the random bytes `draw`, in a job with the secret `secret`. */
+void rendezvous_session(const uint8_t secret[SECRET_BYTES], const uint8_t draw[SECRET_BYTES],
+                        uint8_t session[SECRET_BYTES]);
 
 /** A rank's part in the rendezvous. */
 struct rendezvous;
@@ -112,5 +118,20 @@ weft_status rendezvous_listen(const struct rendezvous_client *client, const char
 const char *rendezvous_place(const struct rendezvous *rendezvous);
 weft_status rendezvous_gather(struct rendezvous *rendezvous, const uint8_t *secret, const char *parent,
                               const void *blob, uint32_t size, struct rendezvous_result *result, struct error *error);
+
+/**
+ * Where newcomers find a running job: its lowest rank leaves bytes about the members with a server that serves again
+ * and again, and newcomers fetch them. The server does not read them. Of the client, addresses, secret and limit count.
+ * Errors: RENDEZVOUS, naming the address; TIMEOUT.
+ */
+weft_status rendezvous_put_members(const struct rendezvous_client *client, const void *bytes, size_t size,
+                                   struct error *error);
+
+/**
+ * Waits until there are some. *bytes is malloc'ed, the caller's. `here` receives what
+ * rendezvous_address() returns. Errors: as above; MEMORY.
+ */
+weft_status rendezvous_get_members(const struct rendezvous_client *client, char here[RENDEZVOUS_ADDRESS_BYTES],
+                                   uint8_t **bytes, size_t *size, struct error *error);
 
 #endif

@@ -12,6 +12,7 @@
 #define SLURM_STEP_SPECIAL 0xfffffff0u /* step numbers from here on are batch scripts and the like, not srun's */
 #define SLURM_PORT_FIRST   20000
 #define SLURM_PORTS        10000
+#define RANKS_MOST         (1 << 20)
 
 /* The one list of launchers. A launcher is present if all variables in `detected_by` are set and not empty. */
 static const struct {
@@ -103,11 +104,14 @@ static bool optional(const char *name, uint32_t *value)
 static weft_status environment_read_ranks(enum launcher launcher, struct environment *environment, struct error *error)
 {
     const char *name = launchers[launcher].name, *local_rank = launchers[launcher].local_rank;
+    /* A launcher that serves the rendezvous may start more ranks later. */
+    const bool may_join = launcher == LAUNCHER_WEFT && environment_variable("WEFT_RENDEZVOUS_SERVED");
     int64_t number = 0, ranks = 0;
     uint32_t local = 0, count = 0;
-    weft_status status = environment_number(name, launchers[launcher].ranks, 1, 1 << 20, &ranks, error);
+    weft_status status = environment_number(name, launchers[launcher].ranks, 1, RANKS_MOST, &ranks, error);
     if (status == WEFT_OK)
-        status = environment_number(name, launchers[launcher].rank, 0, ranks - 1, &number, error);
+        status =
+            environment_number(name, launchers[launcher].rank, 0, may_join ? RANKS_MOST : ranks - 1, &number, error);
     *environment = (struct environment){.launcher = name, .rank = (uint32_t)number, .ranks = (uint32_t)ranks};
     if (status == WEFT_OK && local_rank && optional(local_rank, &local) &&
         optional(launchers[launcher].local_ranks, &count) && local < count && local <= environment->rank) {
@@ -152,6 +156,7 @@ static weft_status environment_read_weft(struct environment *environment, struct
     const char *bootstrap = environment_variable("WEFT_RENDEZVOUS"), *secret = environment_variable("WEFT_SECRET");
     weft_status status = WEFT_OK;
     environment->served = environment_variable("WEFT_RENDEZVOUS_SERVED") != NULL;
+    environment->grows = environment->served && environment_variable("WEFT_MIN_RANKS");
     if (environment->ranks > 1 && (!bootstrap || !secret))
         return error_set(error, WEFT_ERROR_RENDEZVOUS,
                          "WEFT_RANK and WEFT_RANKS are set but %s is not; start the ranks with 'weft run', or set it",

@@ -41,11 +41,12 @@ int64_t launcher_rank(void);
 
 /** A rendezvous by TCP, as the environment describes it. */
 struct environment {
-    const char *launcher; /**< launcher_name() */
-    uint32_t rank, ranks;
+    const char *launcher;                   /**< launcher_name() */
+    uint32_t rank, ranks;                   /**< a rank that is not below `ranks` joins a running job */
     char addresses[ENVIRONMENT_TEXT_BYTES]; /**< "host:port,..." */
     char secret[ENVIRONMENT_TEXT_BYTES];    /**< text; derived from values that all ranks know if none is given */
     bool served;                            /**< the launcher serves; otherwise rank 0 does */
+    bool grows;                             /**< it may start more ranks, which join the job */
     uint32_t node;                          /**< a number that the ranks of a node have in common, and no others */
     uint32_t local_rank, local_ranks;       /**< this rank's place among them, and how many; 0, 0: unknown */
 };
@@ -55,6 +56,7 @@ struct environment {
  * LAUNCHER_TORCHRUN, LAUNCHER_NONE. Errors: RENDEZVOUS: a variable is missing or wrong.
  *
  * weft run: WEFT_RANK, WEFT_RANKS, WEFT_RENDEZVOUS, WEFT_SECRET; WEFT_RENDEZVOUS_SERVED=1 says that the launcher serves.
+ * With that and WEFT_MIN_RANKS it may start more ranks later, numbered from WEFT_RANKS on.
  * Slurm: SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_STEP_NODELIST, SLURM_JOB_ID, SLURM_STEP_ID; the rendezvous is at
  * the first node of the list, or at 127.0.0.1 if SLURM_STEP_NUM_NODES is 1.
  * torchrun: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_USE_AGENT_STORE, TORCHELASTIC_RUN_ID.

@@ -116,6 +116,7 @@ struct executor_input {
     double loss_scale; /**< gradients are computed times it, a power of two, and divided by it before they are used;
                                0: 1 */
     const atomic_int *stop; /**< not 0: this rank wants to stop; NULL: it never does */
+    bool pause;             /**< this rank wants all to pause after the step */
 
     /** Called on each rank when its gradient is whole, before it sends its part of the norm; NULL: not called. */
     weft_status (*before_norm)(void *context, struct error *error);
@@ -138,6 +139,7 @@ struct executor_result {
     double loss;          /**< mean over the global batch */
     double gradient_norm; /**< of the averaged gradient, before clipping */
     bool stop;            /**< some rank wants to stop */
+    bool pause;           /**< some rank wants to pause */
     bool diverged;        /**< loss or norm is not finite, and the step was not taken */
     bool skipped; /**< the norm is not finite, though the loss is, with a loss scale above 1: weights and optimizer
                              state are as before */

@@ -95,7 +95,7 @@ static weft_status open_host_memory(struct executor *executor, struct error *err
     const size_t units = description->layer_count, gathered = (size_t)executor->training.schedule.gathered + 1,
                  tokens = executor->config.model.batch * executor->config.model.sequence,
                  blocks = tree_blocks(largest_group(description));
-    executor->sum_count = executor_all_blocks(executor) + executor->config.micro_batches + 1;
+    executor->sum_count = executor_all_blocks(executor) + executor->config.micro_batches + EXECUTOR_REQUESTS;
     executor->sums = calloc(executor->sum_count, sizeof *executor->sums);
     executor->block = calloc(DEVICE_SQUARES_BLOCK, sizeof *executor->block);
     executor->scratch = calloc(blocks, sizeof *executor->scratch);

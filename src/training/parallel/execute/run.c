@@ -165,6 +165,7 @@ weft_status executor_step(struct executor *executor, const struct executor_input
     *result = (struct executor_result){.loss = task.loss,
                                        .gradient_norm = task.norm,
                                        .stop = task.stop,
+                                       .pause = task.pause,
                                        .diverged = task.diverged,
                                        .skipped = task.skipped,
                                        .seconds = executor->seconds};

@@ -222,9 +222,10 @@ weft_status executor_norm(struct executor *executor, struct executor_task *task,
                           uint32_t number, struct error *error)
 {
     const struct executor_config *config = &executor->config;
-    double *stop = &executor->sums[executor->sum_count - 1];
+    double *requests = &executor->sums[executor->sum_count - EXECUTOR_REQUESTS];
     add_own_blocks(executor);
-    *stop = task->input->stop && *task->input->stop;
+    requests[0] = task->input->stop && *task->input->stop;
+    requests[1] = task->input->pause;
     weft_status status = config->sums->finish(config->sums, error);
     if (status == WEFT_OK && task->input->before_norm)
         status = task->input->before_norm(task->input->context, error);
@@ -238,7 +239,8 @@ weft_status executor_norm(struct executor *executor, struct executor_task *task,
     task->norm =
         sqrt(tree_sum(executor->sums, executor_all_blocks(executor))) / (config->micro_batches * task->loss_scale);
     task->loss = tree_sum(task->losses, config->micro_batches) / config->micro_batches;
-    task->stop = *stop > 0;
+    task->stop = requests[0] > 0;
+    task->pause = requests[1] > 0;
     status = step_check_finite(task, error);
     if (status == WEFT_OK && task->input->before_update)
         task->input->before_update(task->input->context);

@@ -4,6 +4,7 @@
 #include "training/parallel/state_transfer.h"
 #include "training/train/loop/internal/divergence.h"
 #include "training/train/loop/internal/recovery.h"
+#include "training/train/loop/internal/spares.h"
 #include "training/train/loop/internal/trainer_parts.h"
 #include "training/train/report/profile.h"
 #include "training/train/state/generation.h"
@@ -105,6 +106,12 @@ void trainer_report_step(struct trainer *trainer)
         trainer->config.observe(trainer->config.observer, &report);
 }
 
+/* Ranks that wait to join wait at rank 0. */
+static bool sees_newcomers(const struct trainer *trainer)
+{
+    return trainer->config.min_ranks && trainer->world.rank == 0 && weft_waiting(trainer->context) > 0;
+}
+
 static weft_status trainer_take_step(struct trainer *trainer, bool *speaks, struct error *error)
 {
     const uint64_t number = trainer->state.step + 1;
@@ -117,6 +124,7 @@ static weft_status trainer_take_step(struct trainer *trainer, bool *speaks, stru
                                          .seed = (uint64_t)trainer->config.seed,
                                          .loss_scale = course->loss_scale,
                                          .stop = trainer->stop,
+                                         .pause = sees_newcomers(trainer),
                                          .before_norm = finish_copy,
                                          .before_update = release_weights};
     struct executor_result result;
@@ -129,6 +137,7 @@ static weft_status trainer_take_step(struct trainer *trainer, bool *speaks, stru
     trainer->state.step = number;
     loss_scale_note(&trainer->state.loss_scale, result.skipped);
     course->stopping = result.stop;
+    course->joining = result.pause;
     course->last = result;
     trainer_report_step(trainer);
     return trainer_world_copy(trainer, error);
@@ -319,6 +328,17 @@ static weft_status save_and_evaluate(struct trainer *trainer, bool *speaks, stru
     return status;
 }
 
+/* Nothing is under way when ranks join. */
+static weft_status come_to_rest(struct trainer *trainer, bool *speaks, struct error *error)
+{
+    weft_status status = note_agreed(trainer, checkpoint_writer_finish(trainer->world.writer, speaks, error));
+    if (status == WEFT_OK)
+        status = executor_settle(trainer->world.executor, error);
+    trainer->world.is_settled = status == WEFT_OK;
+    return status;
+}
+
+/* Until the run ends, or ranks are to join. */
 static weft_status run_to_end(struct trainer *trainer, bool *speaks, struct error *error)
 {
     const struct train_config *config = &trainer->config;
@@ -334,7 +354,10 @@ static weft_status run_to_end(struct trainer *trainer, bool *speaks, struct erro
             return status;
         if ((status = note_agreed(trainer, checkpoint_writer_poll(trainer->world.writer, speaks, error))) != WEFT_OK)
             return status;
+        if (course->joining && !course->stopping && state->step < course->end)
+            return come_to_rest(trainer, speaks, error);
     }
+    trainer->course.joining = false;
     if ((status = verify_replicas(trainer, speaks, error)) != WEFT_OK ||
         (status = save_and_evaluate(trainer, speaks, error)) != WEFT_OK ||
         (status = executor_settle(trainer->world.executor, error)) != WEFT_OK)
@@ -350,23 +373,29 @@ static weft_status run_to_end(struct trainer *trainer, bool *speaks, struct erro
     return status;
 }
 
+/* Train, or wait as a spare, through all changes of the ranks. */
+static weft_status run_with_changes(struct trainer *trainer, bool *speaks, struct error *error)
+{
+    for (;;) {
+        weft_status status =
+            trainer_world_is_spare(&trainer->world) ? spares_wait(trainer, error) : run_to_end(trainer, speaks, error);
+        if (status == WEFT_OK ? !trainer->course.joining : !recovery_is_possible(trainer, status))
+            return status;
+        if ((status = recovery_run(trainer, speaks, error)) != WEFT_OK)
+            return status;
+    }
+}
+
 weft_status trainer_run(struct trainer *trainer, bool *speaks, struct error *error)
 {
     const struct train_config *config = &trainer->config;
-    trainer->course = (struct trainer_course){
-        .begin = trainer->state.step,
-        .end = (uint64_t)(config->stop_at && config->stop_at < config->steps ? config->stop_at : config->steps),
-        .saved = UINT64_MAX,
-        .checkpoint = UINT64_MAX,
-        .evaluated = UINT64_MAX,
-    };
+    struct trainer_course *course = &trainer->course;
+    course->end = (uint64_t)(config->stop_at && config->stop_at < config->steps ? config->stop_at : config->steps);
     *speaks = true;
-    weft_status status = run_to_end(trainer, speaks, error);
-    while (status != WEFT_OK && recovery_is_possible(trainer, status)) {
-        if ((status = recovery_run(trainer, speaks, error)) != WEFT_OK)
-            break;
-        status = run_to_end(trainer, speaks, error);
-    }
+    weft_status status = run_with_changes(trainer, speaks, error);
+    struct error ignored = {0}; /* a spare is lost: the run has ended all the same */
+    if (status == WEFT_OK || trainer->agreed)
+        (void)spares_tell(trainer, status == WEFT_OK ? SPARE_ENDS : SPARE_FAILS, &ignored);
     if (status != WEFT_OK)
         report_end(&trainer->report, REPORT_FAILED);
     /* A failure on this rank alone aborts the job, because the others would wait for this rank. */

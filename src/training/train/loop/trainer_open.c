@@ -4,6 +4,7 @@
 #include "training/model/shape.h"
 #include "training/optimizer/learning_rate.h"
 #include "training/train/loop/internal/initial_state.h"
+#include "training/train/loop/internal/recovery.h"
 #include "training/train/loop/internal/trainer_parts.h"
 #include "training/train/report/profile.h"
 
@@ -66,8 +67,7 @@ static weft_status read_limits(struct trainer *trainer, struct error *error)
     return status;
 }
 
-/* Local preparation, before memory is allocated. */
-static weft_status trainer_open_prepare(struct trainer *trainer, struct error *error)
+weft_status trainer_prepare_model(struct trainer *trainer, struct error *error)
 {
     struct train_config *config = &trainer->config;
     if (!config->sequence)
@@ -89,13 +89,27 @@ static weft_status trainer_open_prepare(struct trainer *trainer, struct error *e
         return status;
     if ((status = parameter_rules_apply(&config->rules, trainer->description, error)) != WEFT_OK)
         return status;
-    if ((status = read_limits(trainer, error)) != WEFT_OK || (status = trainer_world_choose(trainer, error)) != WEFT_OK)
+    return read_limits(trainer, error);
+}
+
+static weft_status choose_mesh(struct trainer *trainer, struct error *error)
+{
+    const struct train_config *config = &trainer->config;
+    weft_status status = trainer_world_choose(trainer, error);
+    if (status != WEFT_OK)
         return status;
+    trainer->first_mesh = trainer->world.parallel.mesh;
     trainer->rate_ranks = trainer->world.parallel.mesh.extent[MESH_DATA];
     /* Only now, so that a run that cannot be leaves no directory. */
-    if (trainer->world.rank == 0 && config->checkpoint_dir &&
-        (status = checkpoint_claim(config->checkpoint_dir, &trainer->claim, error)) != WEFT_OK)
-        return status;
+    return trainer->world.rank == 0 && config->checkpoint_dir
+               ? checkpoint_claim(config->checkpoint_dir, &trainer->claim, error)
+               : WEFT_OK;
+}
+
+weft_status trainer_prepare_data(struct trainer *trainer, struct error *error)
+{
+    const struct train_config *config = &trainer->config;
+    weft_status status = WEFT_OK;
     if (config->profile && ((status = profile_describe(config->profile, trainer->description, error)) != WEFT_OK ||
                             (status = profile_measure(config->profile, &trainer->device, error)) != WEFT_OK ||
                             (status = profile_measure(config->profile, &trainer->sums, error)) != WEFT_OK))
@@ -113,6 +127,22 @@ static weft_status trainer_open_prepare(struct trainer *trainer, struct error *e
     if (status == WEFT_OK && trainer->world.rank == 0 && (config->checkpoint_dir || config->resume))
         status = dataset_identify(trainer->dataset, &trainer->identity, error);
     return status;
+}
+
+/* Local preparation, before memory is allocated. */
+static weft_status prepare(struct trainer *trainer, struct error *error)
+{
+    weft_status status = trainer_prepare_model(trainer, error);
+    if (status == WEFT_OK)
+        status = choose_mesh(trainer, error);
+    return status == WEFT_OK ? trainer_prepare_data(trainer, error) : status;
+}
+
+weft_status trainer_share_text(const struct trainer *trainer, weft_comm *comm, struct text *text, bool *speaks,
+                               struct error *error)
+{
+    const struct text_sources sources = sources_of(&trainer->config);
+    return text_open_together(&sources, trainer->context, comm, text, speaks, error);
 }
 
 weft_status trainer_open_report(struct trainer *trainer, struct error *error)
@@ -206,14 +236,9 @@ weft_status trainer_measure_peak(struct trainer *trainer, double *peak, struct e
     return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(trainer->context));
 }
 
-/* Begin the report. */
-static weft_status begin_report(struct trainer *trainer, bool wants_peak, struct error *error)
+static void begin_report(struct trainer *trainer, double peak)
 {
     const struct train_config *config = &trainer->config;
-    double peak = 0;
-    weft_status status = wants_peak ? trainer_measure_peak(trainer, &peak, error) : WEFT_OK;
-    if (status != WEFT_OK)
-        return status;
     const struct report_run run = {
         .name = config->run_name ? config->run_name : config->model,
         .model = config->model,
@@ -239,30 +264,24 @@ static weft_status begin_report(struct trainer *trainer, bool wants_peak, struct
         .bytes_per_token = trainer->text.bytes_per_token,
     };
     report_begin(&trainer->report, &run);
-    return WEFT_OK;
 }
 
-weft_status trainer_open(const struct train_config *config, weft_context *context, weft_comm *comm, FILE *out,
-                         const atomic_int *stop, struct trainer **result, bool *speaks, struct error *error)
-{
-    *speaks = true;
-    struct trainer *trainer = calloc(1, sizeof *trainer);
-    if (!trainer)
-        return error_memory(error, sizeof *trainer, "the trainer");
-    trainer->config = *config;
-    trainer->context = context;
-    trainer->stop = stop;
-    trainer->user_output = out;
-    trainer_world_enter(trainer, comm);
+/* ---- opening ---- */
 
-    const struct text_sources sources = sources_of(config);
+/* A run of which all ranks begin together. */
+static weft_status begin_run(struct trainer *trainer, bool *speaks, struct error *error)
+{
+    const struct train_config *config = &trainer->config;
+    struct report_options wanted = report_options_of(trainer);
+    double peak = 0;
+    wanted.out = trainer->user_output; /* the same on every rank */
     weft_status status = choose_kernels(trainer, speaks, error);
     if (status == WEFT_OK)
-        status = text_open_together(&sources, context, comm, &trainer->text, speaks, error);
+        status = trainer_share_text(trainer, trainer->world.comm, &trainer->text, speaks, error);
     if (status == WEFT_OK)
-        status = trainer_agree(trainer, trainer_open_prepare(trainer, error), speaks, error);
+        status = trainer_agree(trainer, prepare(trainer, error), speaks, error);
     if (status != WEFT_OK)
-        goto fail;
+        return status;
     initial_state_clear(trainer);
     status = trainer_world_measure(trainer, speaks, error);
     if (status == WEFT_OK)
@@ -277,9 +296,48 @@ weft_status trainer_open(const struct train_config *config, weft_context *contex
         status = trainer_world_open_copies(trainer, speaks, error);
     if (status == WEFT_OK)
         status = trainer_world_open_writer(trainer, speaks, error);
+    if (status == WEFT_OK && report_wants_peak(&wanted))
+        status = trainer_measure_peak(trainer, &peak, error);
     if (status != WEFT_OK)
-        goto fail;
+        return status;
+    trainer->course.begin = trainer->state.step;
+    begin_report(trainer, peak);
+    trainer_open_describe(trainer);
+    return WEFT_OK;
+}
 
+/* A run that is under way, whose job this rank has joined. */
+static weft_status join_run(struct trainer *trainer, bool *speaks, struct error *error)
+{
+    if (!trainer->config.min_ranks)
+        return error_set(error, WEFT_ERROR_STATE,
+                         "this rank has joined a running job, but its program does not continue with other ranks");
+    trainer->is_new = true;
+    const weft_status status = recovery_join(trainer, speaks, error);
+    if (status == WEFT_OK)
+        begin_report(trainer, trainer->report.run.peak);
+    return status;
+}
+
+weft_status trainer_open(const struct train_config *config, weft_context *context, weft_comm *comm, FILE *out,
+                         const atomic_int *stop, struct trainer **result, bool *speaks, struct error *error)
+{
+    *speaks = true;
+    struct trainer *trainer = calloc(1, sizeof *trainer);
+    if (!trainer)
+        return error_memory(error, sizeof *trainer, "the trainer");
+    trainer->config = *config;
+    trainer->context = context;
+    trainer->stop = stop;
+    trainer->user_output = out;
+    trainer_world_enter(trainer, comm);
+    trainer->course = (struct trainer_course){.saved = UINT64_MAX, .checkpoint = UINT64_MAX, .evaluated = UINT64_MAX};
+    const weft_status status =
+        weft_epoch(context) > 0 ? join_run(trainer, speaks, error) : begin_run(trainer, speaks, error);
+    if (status != WEFT_OK) {
+        trainer_close(trainer);
+        return status;
+    }
     trainer->schedule = (struct learning_rate){
         .shape = config->rate_shape,
         .peak = config->rate,
@@ -287,18 +345,9 @@ weft_status trainer_open(const struct train_config *config, weft_context *contex
         .warmup = (uint64_t)config->warmup,
         .steps = (uint64_t)config->steps,
     };
-    struct report_options wanted = report_options_of(trainer);
-    wanted.out = out; /* the same on every rank */
-    if ((status = begin_report(trainer, report_wants_peak(&wanted), error)) != WEFT_OK)
-        goto fail;
-    trainer_open_describe(trainer);
     trainer->config.pretrained = NULL; /* it has been read */
     *result = trainer;
     return WEFT_OK;
-
-fail:
-    trainer_close(trainer);
-    return status;
 }
 
 void trainer_close(struct trainer *trainer)

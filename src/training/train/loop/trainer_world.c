@@ -6,13 +6,31 @@
 #include "training/train/loop/internal/trainer_parts.h"
 #include "training/train/report/profile.h"
 
+#include <math.h>
 #include <stdlib.h>
 
-void trainer_world_enter(struct trainer *trainer, weft_comm *comm)
+void trainer_world_enter(struct trainer *trainer, weft_comm *job)
 {
+    const uint32_t ranks = (uint32_t)weft_comm_size(job);
     trainer->world = (struct trainer_world){
-        .comm = comm, .rank = (uint32_t)weft_comm_rank(comm), .ranks = (uint32_t)weft_comm_size(comm)};
+        .job = job, .job_ranks = ranks, .comm = job, .rank = (uint32_t)weft_comm_rank(job), .ranks = ranks};
     trainer->out = trainer->world.rank == 0 ? trainer->user_output : NULL;
+}
+
+weft_status trainer_world_divide(struct trainer *trainer, uint32_t ranks, struct error *error)
+{
+    struct trainer_world *world = &trainer->world;
+    world->comm = world->job;
+    world->ranks = ranks;
+    if (ranks == world->job_ranks)
+        return WEFT_OK;
+    const int color = trainer_world_is_spare(world) ? -1 : 0;
+    weft_status status = weft_comm_split(world->job, color, 0, &world->comm);
+    if (status == WEFT_OK && !world->commands)
+        status = weft_comm_duplicate(world->job, &world->commands);
+    if (status == WEFT_OK)
+        status = weft_comm_set_time_limit(world->commands, INFINITY); /* commands come now and then */
+    return library_error(trainer->context, status, error);
 }
 
 /* ---- the choice ---- */

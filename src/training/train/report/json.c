@@ -157,7 +157,7 @@ static weft_status json_recovery(void *state, const struct report_recovery *reco
     json_put_unsigned(&writer, "step", recovery->step);
     put_time(&writer, time);
     JSON_PUT(&writer, "reason", recovery->reason, "plan", recovery->plan, "ranks_before", recovery->ranks_before,
-             "ranks", recovery->ranks, "step_before", recovery->before, "source",
+             "ranks", recovery->ranks, "spares", recovery->spares, "step_before", recovery->before, "source",
              report_source_names[recovery->source]);
     put_figure(&writer, "agree_seconds", recovery->agree_seconds);
     put_figure(&writer, "rebuild_seconds", recovery->rebuild_seconds);

@@ -209,16 +209,19 @@ static void say_checkpoint(struct report *report, const struct report_checkpoint
 void report_recovery(struct report *report, const struct report_recovery *recovery)
 {
     const double time = time_now();
-    char back[64] = "";
+    char back[64] = "", spares[64] = "";
+    if (recovery->spares)
+        snprintf(spares, sizeof spares, ", %u more wait", recovery->spares);
     if (recovery->step < recovery->before)
         snprintf(back, sizeof back, " (was at step %" PRIu64 ")", recovery->before);
     REPORT_TO_SINKS(report, recovery, recovery, time);
-    report_say(report, "lost   %s", recovery->reason);
+    if (*recovery->reason)
+        report_say(report, "lost   %s", recovery->reason);
     report_say(report,
-               "continue after step %" PRIu64 "%s with %u of %u ranks, state from %s: %s; agreed in %.2f s, rebuilt in "
-               "%.2f s, restored in %.2f s",
+               "continue after step %" PRIu64 "%s with %u ranks in place of %u, state from %s: %s%s; agreed in %.2f s, "
+               "rebuilt in %.2f s, restored in %.2f s",
                recovery->step, back, recovery->ranks, recovery->ranks_before, report_source_names[recovery->source],
-               recovery->plan, recovery->agree_seconds, recovery->rebuild_seconds, recovery->restore_seconds);
+               recovery->plan, spares, recovery->agree_seconds, recovery->rebuild_seconds, recovery->restore_seconds);
 }
 
 void report_checkpoint(struct report *report, const struct report_checkpoint *checkpoint)

@@ -126,9 +126,10 @@ extern const char *const report_source_names[];
 
 /** A run has lost ranks and continues. */
 struct report_recovery {
-    char reason[ERROR_TEXT_BYTES]; /**< the message of the failure */
-    const char *plan;              /**< what the others do: "data parallel over 3 ranks" */
+    char reason[ERROR_TEXT_BYTES]; /**< the message of the failure; "": ranks have joined, and nothing failed */
+    const char *plan;              /**< what the ranks do now: "data parallel over 3 ranks" */
     uint32_t ranks_before, ranks;
+    uint32_t spares;       /**< of `ranks`: that the plan has no place for, and that wait */
     uint64_t before, step; /**< steps taken when it failed; those that it goes on from */
     enum report_source source;
     double agree_seconds;   /**< until the survivors had found each other and agreed on a step */

@@ -20,9 +20,10 @@ enum regroup_frame {
     REGROUP_FOLLOW,    /**< rank (4): I do not lead, that one does */
     REGROUP_TABLE,     /**< see regroup_adopt() */
     REGROUP_LEFT_OUT,  /**< message (text): the others continue without you */
+    REGROUP_NEWCOMER,  /**< endpoint info twice (where to find me; in the next epoch): I wait to be a member */
 };
 
-enum { REGROUP_WILLING = 1, REGROUP_QUIET = 2 };
+enum { REGROUP_WILLING = 1, REGROUP_QUIET = 2, REGROUP_NEW = 4 };
 
 /** A rank's state in this agreement. */
 enum regroup_peer_state {
@@ -49,7 +50,8 @@ struct regroup_connection {
 
 /** Another rank's state. */
 struct regroup_peer {
-    bool member; /**< in the current epoch */
+    bool member;  /**< in the current epoch */
+    bool waiting; /**< a newcomer that follows this rank, with its endpoint info */
     enum regroup_peer_state state;
     uint32_t
         joined; /**< epoch + 1 in which it joined this rank, with its endpoint info; see regroup_peer_has_joined() */
@@ -57,8 +59,11 @@ struct regroup_peer {
 };
 
 struct regroup {
-    uint32_t rank, ranks;
-    struct endpoint_info *endpoints; /**< the first epoch's */
+    uint32_t rank;
+    uint32_t ranks;                  /**< above all ranks that have been heard of */
+    bool is_new;                     /**< a newcomer that is not a member yet ... */
+    uint64_t lost_since;             /**< ... and since when it reaches no member; 0: it does */
+    struct endpoint_info *endpoints; /**< with the listeners that stay open: the first epoch's, or a newcomer's own */
     uint8_t secret[SECRET_BYTES];
     int listener, epoll, wake;
     pthread_mutex_t lock;
@@ -83,6 +88,9 @@ static inline bool regroup_peer_has_joined(const struct regroup *regroup, uint32
 {
     return regroup->peers[rank].joined == regroup->epoch + 1;
 }
+
+/** Make room for ranks below `ranks`; false: they are too many, or there is no memory. */
+bool regroup_make_room(struct regroup *regroup, uint32_t ranks);
 
 /** Begin to connect to `rank`; a failure is noted in its state. */
 void regroup_connection_begin(struct regroup *regroup, uint32_t rank);

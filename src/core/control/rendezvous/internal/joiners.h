@@ -23,6 +23,8 @@ struct joiner {
     size_t answer_left;                  /**< bytes of the answer not yet in the stream */
     bool local;                          /**< connected over a UNIX socket of this host */
     bool authenticated;                  /**< it holds the secret */
+    bool visits;                         /**< for the server: it does not join, and the outcome is not for it */
+    bool waits;                          /**< for the server: a visitor that waits for the members */
     uint32_t handled;                    /**< messages counted so far */
     bool leaving;                        /**< the outcome is queued: the connection ends when all is sent */
     uint32_t first;                      /**< for the server: the lowest rank it brings ... */

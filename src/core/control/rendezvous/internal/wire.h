@@ -6,6 +6,8 @@
 #ifndef WEFT_CORE_CONTROL_RENDEZVOUS_INTERNAL_WIRE_H
 #define WEFT_CORE_CONTROL_RENDEZVOUS_INTERNAL_WIRE_H
 
+#include <stdint.h>
+
 enum rendezvous_frame {
     RENDEZVOUS_ENDPOINTS =
         1,                /**< up: chain (4), bytes per endpoint info (4), then each rank (4) and its endpoint info */
@@ -19,6 +21,14 @@ enum rendezvous_frame {
                                (text; empty: it is the root), and each child's rank (4) and host (text) */
     RENDEZVOUS_TABLE,     /**< down: chain (4), ranks (4), bytes per endpoint info (4), the round's random bytes (32),
                            all endpoint info */
+
+    /* Between the server and a visitor (rendezvous.h). */
+    RENDEZVOUS_PUT_MEMBERS, /**< to the server: keep these bytes in place of the former ones; answered by MEMBERS */
+    RENDEZVOUS_GET_MEMBERS, /**< to the server: answered by MEMBERS as soon as it has some */
+    RENDEZVOUS_MEMBERS,     /**< from the server: the bytes; none after PUT_MEMBERS */
 };
+
+/** In a hello, in place of a rank: a visitor, which does not join. */
+#define RENDEZVOUS_VISITOR UINT32_MAX
 
 #endif

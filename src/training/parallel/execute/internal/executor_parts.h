@@ -48,8 +48,10 @@ struct executor_task {
     double rate;
     double loss_scale;
     double loss, norm;
-    bool stop, diverged, skipped;
+    bool stop, pause, diverged, skipped;
 };
+
+#define EXECUTOR_REQUESTS 2 /* to stop, to pause: summed with the norm */
 
 struct executor {
     struct executor_config config;
@@ -88,11 +90,11 @@ struct executor {
     int32_t *tokens, *targets;
 
     double *sums; /**< squares of the gradient's blocks for each tensor rank, losses of a global batch, requests to
-                     stop */
+                     stop and to pause */
     size_t sum_count;
-    float *block;    /**< DEVICE_SQUARES_BLOCK elements, for the norm on a tensor axis */
-    double *scratch; /**< sums of squares of one tensor, for the optimizer */
-    bool *has_layer; /**< of each layer */
+    float *block;                 /**< DEVICE_SQUARES_BLOCK elements, for the norm on a tensor axis */
+    double *scratch;              /**< sums of squares of one tensor, for the optimizer */
+    bool *has_layer;              /**< of each layer */
     struct executor_task in_norm; /**< the step whose gradient is whole and whose norm is not known; number 0: none */
     struct executor_seconds seconds;
     double loaded;        /**< seconds of reading micro-batches, ever: no part of a pass */

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Continues a run after ranks are lost, from the memory of the others.
+ * Continues a run with other ranks: after some are lost, from the memory of the others; and when some have joined.
  *
- * The survivors find each other (weft_shrink()) and agree how far the run has come. They are at most one step apart, and
- * where every rank updates its weights alone (executor_updates_alone()), those that have one step less complete it with
- * the norm that the others have. The mesh is chosen again: its tensor axis stays as it is, its pipeline axis if
- * possible. Weights and moments move to where the new mesh has them. If the survivors do not have all of them, the run
- * continues from copies that ranks keep for each other (training/parallel/state_copies.h), or else from the newest
- * checkpoint of this run, or from where it began; the steps since then are repeated. The bits are those of a run that
- * lost no rank (with a tensor axis too, since it stays).
+ * The ranks find each other (weft_shrink(), weft_grow()). Newcomers get the run's settings (newcomers.h). All agree how
+ * far the run has come (recovery_progress.c): after a failure the survivors are at most one step apart, and where every
+ * rank updates its weights alone (executor_updates_alone()), those that have one step less complete it with the norm that
+ * the others have. The mesh is chosen again: its tensor axis stays as it is, its pipeline axis if possible. Ranks that no
+ * mesh has a place for are spares (spares.h). Weights and moments move to where the new mesh has them
+ * (recovery_state.c). If the ranks do not have all of them, the run continues from copies that they keep for each other
+ * (training/parallel/state_copies.h), or else from the newest checkpoint of this run, or from where it began; the steps
+ * since then are repeated. The bits are those of a run whose ranks stayed the same.
  *
  * The new rank 0 takes over output, reports and checkpoints.
  */
@@ -25,12 +26,16 @@ struct trainer;
 bool recovery_is_possible(const struct trainer *trainer, weft_status status);
 
 /**
- * Recover from the failure in `error`. Collective over the ranks that are left; survives further failures. Then
- * trainer->world is theirs, and trainer->state is where the run continues.
+ * Recover from the failure in `error`; without a failure: admit the ranks that wait, between steps. Collective over the
+ * ranks that are left; survives further failures. Then trainer->world is theirs, and trainer->state is where the run
+ * continues.
  *
  * Errors: those of weft_shrink(); PEER if too few ranks are left; ARGUMENT or MEMORY if they cannot train the model;
  * DATA if its state is lost. *speaks as for agreement_reach().
  */
 weft_status recovery_run(struct trainer *trainer, bool *speaks, struct error *error);
+
+/** The same for a newcomer, whose context was admitted: trainer->is_new, and nothing is prepared. */
+weft_status recovery_join(struct trainer *trainer, bool *speaks, struct error *error);
 
 #endif

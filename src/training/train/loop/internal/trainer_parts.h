@@ -17,6 +17,7 @@ struct trainer_course {
     uint64_t begin, end;       /* steps taken when it began or resumed; step after which it ends this time */
     uint64_t saved, evaluated; /* steps taken at the last checkpoint, at the last evaluation; UINT64_MAX: none yet */
     bool stopping;             /* some rank was asked to stop; the same on all ranks */
+    bool joining;              /* ranks wait to join; the same on all ranks */
     bool is_best;              /* under --patience: the last evaluation was the best, and no checkpoint has it yet */
     uint64_t checkpoint;       /* the newest one that this run has written; UINT64_MAX: none */
 
@@ -46,7 +47,11 @@ struct trainer {
     struct dataset_identity identity;  /* of it, on rank 0, where checkpoints are read or written */
     char changes[SETTINGS_TEXT_BYTES]; /* of settings since the checkpoint that was resumed, on rank 0 */
     uint64_t touchable;                /* bytes of memory on this node, before any rank has taken some */
-    char mesh[MESH_TEXT_BYTES];        /* config.mesh, where another one was chosen after a failure */
+    bool is_new;                       /* it has joined the job, and does not have the run's state yet */
+    struct mesh first_mesh;            /* that the run began with */
+    char mesh[MESH_TEXT_BYTES];        /* config.mesh, where another one was chosen after ranks changed */
+    char placement[MESH_TEXT_BYTES];   /* of a newcomer: config.placement ... */
+    char resume[FILE_PATH_BYTES];      /* ... and config.resume, as the others have them */
     double *costs;                     /* of the layers, to balance a pipeline */
     double device_peak;                /* of this rank alone, once it is measured */
     uint32_t rate_ranks;               /* data ranks that the learning rate was scaled for */
@@ -64,6 +69,14 @@ struct trainer {
 struct training_progress trainer_progress(const struct trainer *trainer);
 void trainer_set_progress(struct trainer *trainer, const struct training_progress *progress);
 
+/** Kernels, devices, text and model, then the data: what a rank prepares alone. Local. */
+weft_status trainer_prepare_model(struct trainer *trainer, struct error *error);
+weft_status trainer_prepare_data(struct trainer *trainer, struct error *error);
+
+/** The tokenizer, read by rank 0 of `comm` and sent to all. Collective over `comm`; *speaks as for agreement_reach(). */
+weft_status trainer_share_text(const struct trainer *trainer, weft_comm *comm, struct text *text, bool *speaks,
+                               struct error *error);
+
 /** Open the report, with its sinks on rank 0. Local. Errors: those of report_open(). */
 weft_status trainer_open_report(struct trainer *trainer, struct error *error);
 
@@ -77,6 +90,15 @@ void trainer_report_step(struct trainer *trainer);
 static inline weft_status trainer_agree(struct trainer *trainer, weft_status status, bool *speaks, struct error *error)
 {
     status = agreement_reach(trainer->context, trainer->world.comm, status, error, speaks);
+    trainer->agreed = status != WEFT_OK;
+    return status;
+}
+
+/** The same among all ranks of the job, spares included. */
+static inline weft_status trainer_agree_in_job(struct trainer *trainer, weft_status status, bool *speaks,
+                                               struct error *error)
+{
+    status = agreement_reach(trainer->context, trainer->world.job, status, error, speaks);
     trainer->agreed = status != WEFT_OK;
     return status;
 }

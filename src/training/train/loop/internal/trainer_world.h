@@ -26,15 +26,20 @@ struct training_progress {
 };
 
 struct trainer_world {
-    weft_comm *comm; /**< of all its ranks; the context's */
-    uint32_t rank, ranks;
-    uint32_t *nodes; /**< that the ranks are on */
+    weft_comm *job;      /**< of all ranks of the job; the context's */
+    uint32_t job_ranks;  /**< of them the first train, and the others are spares: the mesh has no place for them */
+    weft_comm *comm;     /**< of those that train; NULL on a spare */
+    weft_comm *commands; /**< of all, where there are spares: rank 0's messages to them (spares.h) */
+    uint32_t rank;       /**< in the job */
+    uint32_t ranks;      /**< that train */
+    uint32_t *nodes;     /**< that the ranks are on */
     struct parallel_choice parallel;
     struct memory_estimate memory; /**< of this rank */
     struct model_description *own; /**< the network, as far as it is this rank's */
     struct executor *executor;
-    uint64_t step; /**< of a former world: the steps that are whole in its weights and moments */
-    bool is_whole; /**< after a recovery: it has its part of the state, and copies of it are on other ranks */
+    uint64_t step;   /**< of a former world: the steps that are whole in its weights and moments */
+    bool is_settled; /**< nothing of a step is under way, so that all weights and moments are those of its end */
+    bool is_whole;   /**< after a recovery: it has its part of the state, and copies of it are on other ranks */
     struct state_layout *layout;        /**< which rank holds which weights and moments */
     struct state_copies *copies;        /**< NULL: not needed (parallel_choice_needs_copies()) */
     struct training_progress copied[2]; /**< of the newest two copies */
@@ -42,8 +47,17 @@ struct trainer_world {
     struct checkpoint_writer *writer;   /**< NULL: no checkpoints */
 };
 
-/** Begin trainer->world, with the ranks of `comm`. Local. */
-void trainer_world_enter(struct trainer *trainer, weft_comm *comm);
+/** Begin trainer->world, with all ranks of `job`, which all train. Local. */
+void trainer_world_enter(struct trainer *trainer, weft_comm *job);
+
+/** Only the first `ranks` ranks of the job train. Collective over the job. Errors: those of weft_comm_split(). */
+weft_status trainer_world_divide(struct trainer *trainer, uint32_t ranks, struct error *error);
+
+/** Whether this rank waits until it is needed. */
+static inline bool trainer_world_is_spare(const struct trainer_world *world)
+{
+    return world->rank >= world->ranks;
+}
 
 /** Choose mesh, placement and schedule for the ranks of trainer->world. Local, the same on all ranks. Errors: those of
  * parallel_choice_of() and parallel_choice_place(). */

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launch/internal/replacements.h"
+
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define EARLY_SECONDS        10.0 /* a replacement that fails sooner delays the next one */
+#define BACKOFF_SECONDS      1.0
+#define BACKOFF_MOST_SECONDS 30.0
+
+weft_status replacements_open(struct replacements *replacements, const struct launch_config *config,
+                              struct host_helpers *helpers, struct output *output, struct verdict *verdict,
+                              struct error *error)
+{
+    *replacements = (struct replacements){.config = config, .helpers = helpers, .output = output, .verdict = verdict};
+    if (config->restarts == 0)
+        return WEFT_OK;
+    const size_t ranks = (size_t)config->hosts.ranks + config->restarts;
+    replacements->places = calloc(ranks, sizeof *replacements->places);
+    replacements->starts = calloc(config->restarts, sizeof *replacements->starts);
+    if (!replacements->places || !replacements->starts)
+        return error_memory(error, ranks * sizeof *replacements->places, "the launcher");
+    for (uint32_t rank = 0; rank < config->hosts.ranks; rank++)
+        replacements->places[rank] = rank - hosts_of_rank(&config->hosts, rank)->first;
+    return WEFT_OK;
+}
+
+void replacements_close(struct replacements *replacements)
+{
+    free(replacements->places);
+    free(replacements->starts);
+}
+
+/* ---- when ---- */
+
+/* Whether lost ranks are replaced at all. Once this is false it remains so. */
+static bool replacements_are_wanted(const struct replacements *replacements)
+{
+    const struct verdict *verdict = replacements->verdict;
+    return verdict_goes_on(verdict) && verdict->finished == 0 && verdict->again < 0 && verdict->user_signal == 0;
+}
+
+/* A rank was lost: delay the next start if it is a replacement that failed early. Losses during a delay add nothing. */
+static void replacements_back_off(struct replacements *replacements, uint32_t rank)
+{
+    const uint32_t ranks = replacements->config->hosts.ranks;
+    const uint64_t now = clock_now();
+    if (rank < ranks || now < replacements->not_before)
+        return;
+    if ((double)(now - replacements->starts[rank - ranks]) / 1e9 >= EARLY_SECONDS) {
+        replacements->backoff = 0;
+        return;
+    }
+    const double seconds = replacements->backoff > 0 ? 2 * replacements->backoff : BACKOFF_SECONDS;
+    replacements->backoff = seconds < BACKOFF_MOST_SECONDS ? seconds : BACKOFF_MOST_SECONDS;
+    replacements->not_before = clock_after(replacements->backoff);
+}
+
+static void replacements_see_losses(struct replacements *replacements)
+{
+    const struct verdict *verdict = replacements->verdict;
+    const uint32_t restarts = replacements->config->restarts;
+    char line[96];
+    for (; replacements->seen < verdict->losses; replacements->seen++)
+        replacements_back_off(replacements, verdict->lost[replacements->seen]);
+    if (verdict->losses <= restarts || replacements->used_up || !replacements_are_wanted(replacements))
+        return;
+    replacements->used_up = true;
+    snprintf(line, sizeof line, "weft run: no restart is left (--restarts %u)", restarts);
+    output_say(replacements->output, line);
+}
+
+/* ---- where ---- */
+
+static struct host_helper *replacements_helper_of(const struct replacements *replacements, uint32_t rank)
+{
+    return &replacements->helpers->all[replacements->verdict->hosts[rank] - replacements->config->hosts.hosts];
+}
+
+/* The host for a replacement of `rank`: its own, or the first one with a free place; NULL: there is none now. */
+static struct host_helper *replacements_find_host(const struct replacements *replacements, uint32_t rank)
+{
+    struct host_helpers *helpers = replacements->helpers;
+    struct host_helper *own = replacements_helper_of(replacements, rank);
+    if (host_helper_has_place(own))
+        return own;
+    for (uint32_t i = 0; i < helpers->count; i++)
+        if (host_helper_has_place(&helpers->all[i]))
+            return &helpers->all[i];
+    return NULL;
+}
+
+static bool replacements_place_is_taken(const struct replacements *replacements, const struct host *host,
+                                        uint32_t place)
+{
+    const struct verdict *verdict = replacements->verdict;
+    for (uint32_t rank = 0; rank < verdict->started; rank++)
+        if (verdict->ends[rank] == -1 && verdict->hosts[rank] == host && replacements->places[rank] == place)
+            return true;
+    return false;
+}
+
+/* ---- starting ---- */
+
+/* Start a replacement of `lost`; false: no host has a free place. */
+static bool replacements_start(struct replacements *replacements, uint32_t lost)
+{
+    const struct launch_config *config = replacements->config;
+    struct host_helper *helper = replacements_find_host(replacements, lost);
+    char line[VERDICT_NAME_BYTES + 128], name[VERDICT_NAME_BYTES];
+    if (!helper) {
+        snprintf(line, sizeof line, "weft run: no host has a free place for a replacement of rank %u", lost);
+        if (!replacements->waits_for_place)
+            output_say(replacements->output, line);
+        replacements->waits_for_place = true;
+        return false;
+    }
+    uint32_t place = 0;
+    while (replacements_place_is_taken(replacements, helper->host, place))
+        place++;
+    const uint32_t rank = verdict_rank_add(replacements->verdict, helper->host);
+    replacements->waits_for_place = false;
+    replacements->places[rank] = place;
+    replacements->starts[replacements->started++] = clock_now();
+    snprintf(line, sizeof line, "weft run: starting %s in place of rank %u (restart %u of %u)",
+             verdict_rank_name(replacements->verdict, rank, name), lost, replacements->started, config->restarts);
+    output_say(replacements->output, line);
+    struct error error = {0};
+    if (output_rank_begin(replacements->output, rank, config->hosts.count > 1 ? helper->host->name : NULL, &error) !=
+        WEFT_OK) {
+        char message[ERROR_TEXT_BYTES + 16];
+        snprintf(message, sizeof message, "weft run: %s", error.text);
+        output_say(replacements->output, message);
+    }
+    host_helper_add(helper, rank, place);
+    return true;
+}
+
+void replacements_turn(struct replacements *replacements)
+{
+    const struct verdict *verdict = replacements->verdict;
+    const uint32_t restarts = replacements->config->restarts;
+    if (restarts == 0)
+        return;
+    replacements->deadline = 0;
+    replacements_see_losses(replacements);
+    const bool wanted = replacements_are_wanted(replacements);
+    while (wanted && replacements->started < restarts && replacements->started < verdict->losses) {
+        if (clock_now() < replacements->not_before) {
+            replacements->deadline = replacements->not_before;
+            break;
+        }
+        if (!replacements_start(replacements, verdict->lost[replacements->started]))
+            break;
+    }
+    if (!wanted || replacements->started == restarts)
+        host_helpers_finish(replacements->helpers);
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "training/train/loop/internal/newcomers.h"
+
+#include "base/library_error.h"
+#include "training/train/loop/internal/initial_state.h"
+#include "training/train/loop/internal/recovery.h"
+#include "training/train/loop/internal/trainer_parts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KIND_BYTES 16
+
+/* What a command line leaves open: a plan, a checkpoint or the ranks of the beginning have decided it. Sent as bytes. */
+struct run_settings {
+    struct model_shape shape;
+    char kind[KIND_BYTES]; /* shape.kind */
+    bool vocabulary_chosen, sequence_parallel, parameter_server;
+    int64_t batch, micro_batch, sequence, stages, zero, recompute_layers;
+    enum step_pipeline schedule;
+    enum model_recompute recompute;
+    enum optimizer_kind optimizer;
+    weft_type activations, gradients;
+    uint64_t bucket_bytes;
+    char placement[MESH_TEXT_BYTES], resume[FILE_PATH_BYTES]; /* "": none */
+    struct mesh first_mesh;
+    struct kernel_choice kernels;
+    uint32_t rate_ranks;
+    double peak; /* of all ranks together; 0: not measured */
+};
+
+static void describe_settings(const struct trainer *trainer, struct run_settings *settings)
+{
+    const struct train_config *config = &trainer->config;
+    memset(settings, 0, sizeof *settings); /* and what lies between its members */
+    settings->shape = config->shape;
+    snprintf(settings->kind, sizeof settings->kind, "%s", config->shape.kind);
+    settings->vocabulary_chosen = true; /* by the first ranks */
+    settings->sequence_parallel = config->sequence_parallel;
+    settings->parameter_server = config->parameter_server;
+    settings->batch = config->batch;
+    settings->micro_batch = config->micro_batch;
+    settings->sequence = config->sequence;
+    settings->stages = config->stages;
+    settings->zero = config->zero;
+    settings->recompute_layers = config->recompute_layers;
+    settings->schedule = config->schedule;
+    settings->recompute = config->recompute;
+    settings->optimizer = config->optimizer.kind;
+    settings->activations = config->activations;
+    settings->gradients = config->gradients;
+    settings->bucket_bytes = config->bucket_bytes;
+    snprintf(settings->placement, sizeof settings->placement, "%s", config->placement ? config->placement : "");
+    snprintf(settings->resume, sizeof settings->resume, "%s", config->resume ? config->resume : "");
+    settings->first_mesh = trainer->first_mesh;
+    settings->kernels = trainer->kernels;
+    settings->rate_ranks = trainer->rate_ranks;
+    settings->peak = trainer->report.run.peak;
+}
+
+/* A static string. */
+static const char *kind_of(const char *name)
+{
+    size_t count = 0;
+    const struct model_size *sizes = model_sizes(&count);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(sizes[i].shape.kind, name) == 0)
+            return sizes[i].shape.kind;
+    return NULL;
+}
+
+static weft_status take_settings(struct trainer *trainer, const struct run_settings *settings, struct error *error)
+{
+    struct train_config *config = &trainer->config;
+    config->shape = settings->shape;
+    config->shape.kind = kind_of(settings->kind);
+    if (!config->shape.kind)
+        return error_set(error, WEFT_ERROR_DATA,
+                         "the run trains a network of kind '%.16s', which this rank's Weft does "
+                         "not know; install the same version on all hosts",
+                         settings->kind);
+    config->vocabulary_chosen = settings->vocabulary_chosen;
+    config->sequence_parallel = settings->sequence_parallel;
+    config->parameter_server = settings->parameter_server;
+    config->batch = settings->batch;
+    config->micro_batch = settings->micro_batch;
+    config->sequence = settings->sequence;
+    config->stages = settings->stages;
+    config->zero = settings->zero;
+    config->recompute_layers = settings->recompute_layers;
+    config->schedule = settings->schedule;
+    config->recompute = settings->recompute;
+    config->optimizer.kind = settings->optimizer;
+    config->activations = settings->activations;
+    config->gradients = settings->gradients;
+    config->bucket_bytes = settings->bucket_bytes;
+    snprintf(trainer->placement, sizeof trainer->placement, "%s", settings->placement);
+    config->placement = *trainer->placement ? trainer->placement : NULL;
+    snprintf(trainer->resume, sizeof trainer->resume, "%s", settings->resume);
+    config->resume = *trainer->resume ? trainer->resume : NULL;
+    trainer->first_mesh = settings->first_mesh;
+    trainer->kernels = settings->kernels;
+    trainer->rate_ranks = settings->rate_ranks;
+    return WEFT_OK;
+}
+
+/* Only what no earlier attempt has prepared. */
+static weft_status prepare(struct trainer *trainer, const struct run_settings *settings, struct error *error)
+{
+    weft_status status = WEFT_OK;
+    if (trainer->dataset)
+        return WEFT_OK;
+    if ((status = trainer_prepare_model(trainer, error)) != WEFT_OK ||
+        (status = trainer_prepare_data(trainer, error)) != WEFT_OK ||
+        (status = trainer_open_report(trainer, error)) != WEFT_OK)
+        return status;
+    trainer->report.run.peak = settings->peak;
+    initial_state_clear(trainer);
+    return WEFT_OK;
+}
+
+static weft_status share_settings(struct trainer *trainer, struct run_settings *settings, bool *speaks,
+                                  struct error *error)
+{
+    struct text ignored = {0}; /* of ranks that have it already: their part is to take part */
+    struct text *text = trainer->is_new && !trainer->dataset ? &trainer->text : &ignored;
+    weft_status status = library_error(
+        trainer->context, weft_broadcast(settings, sizeof *settings, WEFT_U8, 0, trainer->world.job), error);
+    if (status != WEFT_OK)
+        return status;
+    if (trainer->is_new && (status = take_settings(trainer, settings, error)) != WEFT_OK)
+        return status;
+    text_close(text); /* of an earlier attempt */
+    status = trainer_share_text(trainer, trainer->world.job, text, speaks, error);
+    text_close(&ignored);
+    return status;
+}
+
+weft_status newcomers_welcome(struct trainer *trainer, bool *speaks, struct error *error)
+{
+    const struct trainer_world *world = &trainer->world;
+    struct run_settings settings;
+    uint32_t flags[2] = {trainer->is_new, world->rank == 0 && trainer->is_new}; /* some rank is new; all are */
+    weft_status status =
+        library_error(trainer->context, weft_allreduce(flags, flags, 2, WEFT_U32, WEFT_MAX, world->job), error);
+    if (status != WEFT_OK || !flags[0])
+        return status;
+    if (flags[1]) {
+        trainer->agreed = true;
+        *speaks = world->rank == 0;
+        return error_set(error, WEFT_ERROR_DATA,
+                         "all ranks that had the run are lost, and those that have joined since "
+                         "do not have its state; run the command again with --resume");
+    }
+    trainer->config.first_unit = trainer->config.shares = NULL; /* of a plan, which newcomers may not have */
+    if (world->rank == 0)
+        describe_settings(trainer, &settings);
+    status = share_settings(trainer, &settings, speaks, error);
+    if (status == WEFT_OK && trainer->is_new)
+        status = prepare(trainer, &settings, error);
+    if (status != WEFT_OK && trainer->is_new && !recovery_is_possible(trainer, status))
+        weft_abort(trainer->context, error->text);
+    return status;
+}
