@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts on after ranks have died: each step sums a number over all ranks; a rank that fails is reported, the others go on. */
+/*
+ * Counts on when ranks die and when others join: each step sums a number over all ranks. A rank that fails is reported and the
+ * others go on; ranks that weft run --restarts starts in place of it join them between two steps.
+ */
+#include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <unistd.h>
 #include <weft/weft.h>
+
+#define STEPS 20
 
 int main(void)
 {
@@ -10,27 +17,37 @@ int main(void)
     if (weft_init(NULL, &context) != WEFT_OK)
         return fprintf(stderr, "%s\n", weft_message(NULL)), 1;
 
-    for (int step = 0; step < 20; step++) {
-        weft_comm *world = weft_world(context); /* another one after a failure */
-        float sum = 1;
-        if (weft_allreduce(&sum, &sum, 1, WEFT_F32, WEFT_SUM, world) != WEFT_OK) {
+    bool changed = weft_epoch(context) > 0; /* this rank has joined a running job ... */
+    int step = changed ? INT_MAX : 0;       /* ... and does not know its step */
+    while (step < STEPS || changed) {
+        weft_comm *world = weft_world(context); /* another one after each change of the ranks */
+        float sums[2] = {1, (float)weft_waiting(context)};
+        weft_status status;
+        if (changed) /* one rank may have completed a step that another has not: go on from the first of all */
+            status = weft_allreduce(&step, &step, 1, WEFT_I32, WEFT_MIN, world);
+        else
+            status = weft_allreduce(sums, sums, 2, WEFT_F32, WEFT_SUM, world);
+
+        if (status != WEFT_OK) {
             printf("step %d failed: %s\n", step, weft_message(context));
+            changed = true;
             if (weft_shrink(context) != WEFT_OK)
                 return fprintf(stderr, "cannot go on: %s\n", weft_message(context)), 1;
-            world = weft_world(context);
+        } else if (changed) {
             printf("going on as rank %d of %d\n", weft_comm_rank(world), weft_comm_size(world));
-
-            /* Survivors may have got different steps done: all go on from the first that one of them has not. */
-            int first = step;
-            if (weft_allreduce(&first, &first, 1, WEFT_I32, WEFT_MIN, world) != WEFT_OK)
-                return fprintf(stderr, "%s\n", weft_message(context)), 1;
-            step = first - 1;
-            continue;
+            changed = false;
+        } else {
+            if (weft_comm_rank(world) == 0)
+                printf("step %d: %g ranks\n", step, (double)sums[0]);
+            step++;
+            usleep(200000);
+            if (sums[1] > 0) { /* all ranks know that somebody waits */
+                changed = true;
+                if (weft_grow(context) != WEFT_OK && weft_shrink(context) != WEFT_OK)
+                    return fprintf(stderr, "cannot go on: %s\n", weft_message(context)), 1;
+            }
         }
-        if (weft_comm_rank(world) == 0)
-            printf("step %d: %g ranks\n", step, (double)sum);
         fflush(stdout);
-        usleep(200000);
     }
     return weft_finalize(context) == WEFT_OK ? 0 : 1;
 }

@@ -36,6 +36,7 @@ struct launch {
     struct pollfd *polls;
     int signals;
     bool input_open;
+    struct rendezvous_service *rendezvous;
 };
 
 /* ---- our own input and signals ---- */
@@ -110,6 +111,7 @@ static weft_status launch_turn(struct launch *launch, struct error *error)
         errno != EINTR)
         return error_system(error, "the launcher cannot wait for its ranks");
 
+    launch->verdict.met = rendezvous_service_met(launch->rendezvous);
     host_helpers_turn(&launch->helpers, polls + POLL_HELPERS);
     if (polls[POLL_SIGNALS].revents)
         launch_hear_signals(launch);
@@ -221,18 +223,18 @@ static weft_status launch_prepare(struct launch *launch, struct error *error)
 weft_status launch_run(const struct launch_config *config, struct launch_result *result, struct error *error)
 {
     struct launch launch = {.config = config, .signals = -1, .input_open = config->input};
-    struct rendezvous_service *server = NULL;
     weft_status status = launch_prepare(&launch, error);
     if (status == WEFT_OK)
         status = host_helpers_start(&launch.helpers, error);
     if (status == WEFT_OK) /* a thread: after the forks */
-        status = rendezvous_service_start(config, launch.helpers.remote, &launch.environment, &server, error);
+        status =
+            rendezvous_service_start(config, launch.helpers.remote, &launch.environment, &launch.rendezvous, error);
     while (status == WEFT_OK && launch.helpers.open > 0)
         status = launch_turn(&launch, error);
     if (status == WEFT_OK)
         status = verdict_result(&launch.verdict, result, error);
     host_helpers_close(&launch.helpers);
-    rendezvous_service_stop(server);
+    rendezvous_service_stop(launch.rendezvous);
     output_close(&launch.output);
     replacements_close(&launch.replacements);
     verdict_close(&launch.verdict);

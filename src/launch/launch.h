@@ -9,8 +9,8 @@
  *
  * When a rank fails (it exits with a code other than 0 or dies of a signal), a message names rank, host and reason. The
  * other ranks have `grace` seconds to end by themselves: their library reports the failure to them. Then they get
- * SIGTERM, and SIGKILL half a second later. As long as `min_ranks` are left there is only the message: the others
- * continue (weft_shrink()) or end.
+ * SIGTERM, and SIGKILL half a second later. Once all ranks have met in weft_init(), and as long as `min_ranks` are left,
+ * there is only the message: the others continue (weft_shrink()) or end.
  *
  * With `restarts` another rank is started in place of each one that fails while the others continue. Its number is a new
  * one, from hosts.ranks on, and WEFT_RANKS is still the number of ranks at the beginning: so the library knows that it

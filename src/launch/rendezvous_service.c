@@ -6,6 +6,7 @@
 #include "core/control/wire/secret.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@ struct rendezvous_service {
     int listener;
     pthread_t thread;
     bool running;
+    atomic_bool met;
 };
 
 static const char *rendezvous_service_host_of(void *context, uint32_t rank)
@@ -38,6 +40,17 @@ static void rendezvous_service_report(void *context, const char *message)
 {
     (void)context;
     dprintf(STDERR_FILENO, "weft run: %s\n", message); /* one write: a line of its own */
+}
+
+static void rendezvous_service_complete(void *context)
+{
+    struct rendezvous_service *server = context;
+    atomic_store(&server->met, true);
+}
+
+bool rendezvous_service_met(const struct rendezvous_service *server)
+{
+    return atomic_load(&server->met);
 }
 
 static void *rendezvous_service_serve(void *argument)
@@ -98,6 +111,7 @@ weft_status rendezvous_service_start(const struct launch_config *config, bool re
                                                     .stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
                                                     .host_of = rendezvous_service_host_of,
                                                     .report = rendezvous_service_report,
+                                                    .complete = rendezvous_service_complete,
                                                     .context = server};
     weft_status status = WEFT_OK;
     if (server->rendezvous.stop < 0)

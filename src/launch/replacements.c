@@ -61,14 +61,18 @@ static void replacements_back_off(struct replacements *replacements, uint32_t ra
 static void replacements_see_losses(struct replacements *replacements)
 {
     const struct verdict *verdict = replacements->verdict;
-    const uint32_t restarts = replacements->config->restarts;
-    char line[96];
     for (; replacements->seen < verdict->losses; replacements->seen++)
         replacements_back_off(replacements, verdict->lost[replacements->seen]);
-    if (verdict->losses <= restarts || replacements->used_up || !replacements_are_wanted(replacements))
+}
+
+/* Report once that a rank was lost which is not replaced any more. */
+static void replacements_report_used_up(struct replacements *replacements)
+{
+    char line[96];
+    if (replacements->used_up || replacements->verdict->losses <= replacements->config->restarts)
         return;
     replacements->used_up = true;
-    snprintf(line, sizeof line, "weft run: no restart is left (--restarts %u)", restarts);
+    snprintf(line, sizeof line, "weft run: no restart is left (--restarts %u)", replacements->config->restarts);
     output_say(replacements->output, line);
 }
 
@@ -155,6 +159,8 @@ void replacements_turn(struct replacements *replacements)
         if (!replacements_start(replacements, verdict->lost[replacements->started]))
             break;
     }
+    if (wanted && replacements->started == restarts)
+        replacements_report_used_up(replacements);
     if (!wanted || replacements->started == restarts)
         host_helpers_finish(replacements->helpers);
 }

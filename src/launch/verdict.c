@@ -127,8 +127,9 @@ void verdict_lose_host(struct verdict *verdict, const struct host *host, bool st
         verdict->alive--;
         verdict->last = rank;
     }
-    if (started && verdict_goes_on(verdict))
-        verdict_say(verdict, message, verdict->losses > losses ? "; the others may continue" : "");
+    const bool lost_ranks = verdict->losses > losses;
+    if (started && (verdict->met || !lost_ranks) && verdict_goes_on(verdict))
+        verdict_say(verdict, message, lost_ranks ? "; the others may continue" : "");
     else
         verdict_fail(verdict, WEFT_ERROR_PEER, message);
 }
@@ -158,7 +159,7 @@ void verdict_rank_ended(struct verdict *verdict, uint32_t rank, int end)
         verdict->again = rank;
     if (!verdict_failed(end) || verdict->failure.status != WEFT_OK)
         return;
-    if (verdict_goes_on(verdict)) {
+    if (verdict->met && verdict_goes_on(verdict)) {
         char text[512];
         verdict->forgiven[rank] = true;
         if (verdict_asks_again(end) || verdict->user_signal || too_late)

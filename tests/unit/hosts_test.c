@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of hosts: how ranks are shared out, and what a wrong list gets. */
+/* Lists of hosts: how ranks are shared out, which hosts are spares, and what a wrong list gets. */
 #include "launch/hosts.h"
 
 #include <setjmp.h>
@@ -39,6 +39,47 @@ static void ranks_are_shared_out(void **state)
     assert_string_equal(shares("a:4,b:4", 4), "a:0+4");
     assert_string_equal(shares("a:4,b:4", 5), "a:0+4 b:4+1");
     assert_string_equal(shares("a:2,b,c:2", 4), "a:0+2 c:2+2"); /* once a division by zero in the launcher */
+}
+
+/* "name:first+ranks/slots ..." */
+static const char *slots(const char *list, uint32_t ranks, bool keep_spares)
+{
+    static char text[4096];
+    struct host_list hosts = {0};
+    text[0] = '\0';
+    assert_int_equal(hosts_read(list, NULL, ranks, keep_spares, &hosts, NULL), WEFT_OK);
+    for (uint32_t i = 0; i < hosts.count; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s:%u+%u/%u", i ? " " : "", hosts.hosts[i].name,
+                 hosts.hosts[i].first, hosts.hosts[i].ranks, hosts.hosts[i].slots);
+    hosts_free(&hosts);
+    return text;
+}
+
+static void spare_hosts_are_kept_or_dropped(void **state)
+{
+    assert_string_equal(slots("a:2,b:2,spare:2", 4, false), "a:0+2/2 b:2+2/2");
+    assert_string_equal(slots("a:2,b:2,spare:2", 4, true), "a:0+2/2 b:2+2/2 spare:4+0/2");
+    assert_string_equal(slots("a:2,spare,b:2", 4, true), "a:0+2/2 b:2+2/2"); /* one without a number has no slots */
+    assert_string_equal(slots("a:2,b:2", 0, true), "a:0+2/2 b:2+2/2");
+}
+
+static void hosts_have_slots_beyond_their_ranks(void **state)
+{
+    assert_string_equal(slots("a:8", 2, true), "a:0+2/2"); /* no more than the job has ranks */
+    assert_string_equal(slots("a:4,b:4", 6, true), "a:0+4/4 b:4+2/4");
+    assert_string_equal(slots("a:8,b:8", 4, true), "a:0+4/4 b:4+0/4");
+    assert_string_equal(slots("a,b", 5, true), "a:0+3/3 b:3+2/2");
+    assert_string_equal(slots(NULL, 3, true), "localhost:0+3/3");
+}
+
+static void spare_hosts_have_no_ranks(void **state)
+{
+    struct host_list hosts = {0};
+    assert_int_equal(hosts_read("a:2,b:1,spare:2", NULL, 3, true, &hosts, NULL), WEFT_OK);
+    assert_int_equal(hosts.ranks, 3);
+    for (uint32_t rank = 0; rank < 3; rank++)
+        assert_string_equal(hosts_of_rank(&hosts, rank)->name, rank < 2 ? "a" : "b");
+    hosts_free(&hosts);
 }
 
 static void every_rank_has_its_host(void **state)
@@ -81,6 +122,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_are_shared_out),
+        cmocka_unit_test(spare_hosts_are_kept_or_dropped),
+        cmocka_unit_test(hosts_have_slots_beyond_their_ranks),
+        cmocka_unit_test(spare_hosts_have_no_ranks),
         cmocka_unit_test(every_rank_has_its_host),
         cmocka_unit_test(wrong_lists_get_a_message),
         cmocka_unit_test(files),

@@ -182,15 +182,15 @@ static const char *name_of_run(const struct train_config *config)
     return config->run_name ? config->run_name : *directory ? directory : config->model;
 }
 
-/* What weft run --min-ranks tells its ranks. */
-static weft_status read_min_ranks(uint32_t *min_ranks, struct error *error)
+/* A number that weft run tells its ranks; 0: it does not. */
+static weft_status read_number(const char *name, uint32_t *result, struct error *error)
 {
-    const char *text = getenv("WEFT_MIN_RANKS");
+    const char *text = getenv(name);
     int64_t number = 0;
     if (!text || !*text)
         return WEFT_OK;
-    const weft_status status = text_parse_integer(text, "WEFT_MIN_RANKS", 0, 1 << 20, &number, error);
-    *min_ranks = (uint32_t)number;
+    const weft_status status = text_parse_integer(text, name, 0, 1 << 20, &number, error);
+    *result = (uint32_t)number;
     return status;
 }
 
@@ -221,7 +221,8 @@ static weft_status train_resolve(struct error *error)
     const char *collected = getenv("WEFT_METRICS");
     config->collected = collected && *collected ? collected : NULL;
     config->scaling = (weft_rate_scaling)cli_choice_index(chosen.scaling, learning_rate_scalings);
-    if ((status = read_min_ranks(&config->min_ranks, error)) != WEFT_OK)
+    if ((status = read_number("WEFT_MIN_RANKS", &config->min_ranks, error)) != WEFT_OK ||
+        (status = read_number("WEFT_RESTARTS", &config->restarts, error)) != WEFT_OK)
         return status;
     if ((status = preemption_grace(chosen.grace, &chosen.grace, error)) != WEFT_OK)
         return status;

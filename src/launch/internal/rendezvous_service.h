@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "launch/launch.h"
 
+#include <stdbool.h>
+
 struct rendezvous_service;
 
 /**
@@ -15,6 +17,10 @@ struct rendezvous_service;
  */
 weft_status rendezvous_service_start(const struct launch_config *config, bool remote, struct string_list *environment,
                                      struct rendezvous_service **server, struct error *error);
+
+/** Whether all ranks have met at least once. */
+bool rendezvous_service_met(const struct rendezvous_service *server);
+
 void rendezvous_service_stop(struct rendezvous_service *server);
 
 #endif

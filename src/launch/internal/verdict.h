@@ -25,6 +25,7 @@ struct verdict {
     const struct launch_config *config;
     struct output *output;
     uint32_t started;          /**< ranks that were started, replacements included: all numbers below this one */
+    bool met;                  /**< the ranks have met: before, they would wait for one that is lost */
     uint32_t alive;            /**< ranks that have not ended */
     uint32_t finished;         /**< ranks that have ended with exit code 0 */
     const struct host **hosts; /**< by rank: where it was started */

@@ -169,6 +169,14 @@ static weft_status set_for_ranks(struct launch_config *config, const char *name,
     return string_list_add(&config->environment, entry, error);
 }
 
+static weft_status set_number_for_ranks(struct launch_config *config, const char *name, uint32_t value,
+                                        struct error *error)
+{
+    char number[16];
+    snprintf(number, sizeof number, "%u", value);
+    return set_for_ranks(config, name, number, error);
+}
+
 static weft_status launch_run_run(struct command_call *call, struct error *error)
 {
     if (chosen.node) {
@@ -193,11 +201,10 @@ static weft_status launch_run_run(struct command_call *call, struct error *error
             snprintf(seconds, sizeof seconds, "%g", chosen.stop_grace);
             status = set_for_ranks(&config, "WEFT_GRACE", seconds, error);
         }
-        if (status == WEFT_OK && config.min_ranks) {
-            char number[16];
-            snprintf(number, sizeof number, "%u", config.min_ranks);
-            status = set_for_ranks(&config, "WEFT_MIN_RANKS", number, error);
-        }
+        if (status == WEFT_OK && config.min_ranks)
+            status = set_number_for_ranks(&config, "WEFT_MIN_RANKS", config.min_ranks, error);
+        if (status == WEFT_OK && config.restarts)
+            status = set_number_for_ranks(&config, "WEFT_RESTARTS", config.restarts, error);
         if (status == WEFT_OK)
             status = launch_run(&config, &result, error);
         call->exit_code = status == WEFT_OK ? result.exit_code : 1;
@@ -226,11 +233,11 @@ const struct command command_run = {
         "Other hosts must have weft and the program at the same paths. The working directory is the same "
         "everywhere.\n\n"
         "When a rank fails, weft run reports it and ends the others. With --min-ranks N, which ranks see as "
-        "WEFT_MIN_RANKS, the others continue as long as N are left. With --restarts N as well, another rank is started "
-        "in place of one that failed, up to N times; it joins the others, and its WEFT_RANK is a new number, from "
-        "WEFT_RANKS on. The exit code is that of the first rank that failed (with --min-ranks, as long as so many are "
-        "left: 0 if so many end with 0, otherwise that of the rank that ended last), or 128 plus the signal's number; "
-        "1 if the ranks could not be started. A second interrupt kills.\n\n"
+        "WEFT_MIN_RANKS, the others continue as long as N are left and all have met in weft_init(). With --restarts N "
+        "as well (WEFT_RESTARTS), another rank is started in place of one that failed, up to N times; it joins the "
+        "others, and its WEFT_RANK is a new number, from WEFT_RANKS on. The exit code is that of the first rank that "
+        "failed (with --min-ranks, as long as so many are left: 0 if so many end with 0, otherwise that of the rank "
+        "that ended last), or 128 plus the signal's number; 1 if the ranks could not be started. A second interrupt kills.\n\n"
         "Ranks that get SIGTERM or SIGUSR1 and end with exit code 75 ask to be run again, and so does weft run then: a "
         "scheduler that runs the same command again makes them continue.",
     .examples = "weft run -n 4 -- weft train --steps 200\n"

@@ -49,6 +49,8 @@ static const struct configuration_variable variables[] = {
      "where weft_report() and weft train write metrics; in a directory, each rank writes a file of its own"},
     {"WEFT_MIN_RANKS", "from 0", "set by weft run --min-ranks",
      "a training continues after ranks are lost, as long as so many are left; 0: it ends"},
+    {"WEFT_RESTARTS", "from 0", "set by weft run --restarts",
+     "how many ranks weft run may start in place of lost ones; the others then tell it where newcomers find them"},
     {"WEFT_NODE", "any text", "none", "share no memory with ranks of this machine that have another value"},
     {"WEFT_NODE_HOSTS", "HOST:SLOTS, several with commas between", "set by the platform",
      "the hosts of a run's nodes, for weft run --hosts on one of them"},

@@ -9,9 +9,12 @@
 #include "core/collective/internal/execution.h"
 #include "core/collective/internal/trace.h"
 
+#include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #define ATTEMPTS         16  /* failures meanwhile that are survived */
@@ -139,6 +142,47 @@ static weft_status open_epoch(weft_context *context, struct control *control, st
     return status;
 }
 
+/* ---- attending to the others ---- */
+
+/* While this rank closes one epoch and opens the next, before its helper runs again, others that regroup already must find
+ * it alive. */
+struct attendant {
+    struct regroup *regroup;
+    int stop;
+    pthread_t thread;
+    bool running;
+};
+
+static void *attend(void *argument)
+{
+    struct attendant *attendant = argument;
+    struct pollfd waits[2] = {{regroup_descriptor(attendant->regroup), POLLIN, 0}, {attendant->stop, POLLIN, 0}};
+    while (!waits[1].revents) {
+        const int next = regroup_progress(attendant->regroup, true);
+        (void)poll(waits, 2, next);
+    }
+    return NULL;
+}
+
+/* Without a thread the others may give this rank up. */
+static void attendant_start(struct attendant *attendant, struct regroup *regroup)
+{
+    *attendant = (struct attendant){.regroup = regroup, .stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    attendant->running = attendant->stop >= 0 && pthread_create(&attendant->thread, NULL, attend, attendant) == 0;
+}
+
+static void attendant_stop(struct attendant *attendant)
+{
+    if (attendant->running) {
+        eventfd_write(attendant->stop, 1);
+        pthread_join(attendant->thread, NULL);
+    }
+    if (attendant->stop >= 0)
+        close(attendant->stop);
+}
+
+/* ---- regrouping ---- */
+
 /* One attempt. *again is set if another failure interrupted it and the remaining ranks may retry. */
 static weft_status try_to_regroup(weft_context *context, double limit_seconds, bool *again, struct error *error)
 {
@@ -151,16 +195,23 @@ static weft_status try_to_regroup(weft_context *context, double limit_seconds, b
     weft_status status = context_make_endpoint(context, &control, &endpoint, error);
     if (status == WEFT_OK)
         status = regroup_agree(context->regroup, &endpoint, &wait, &table, error);
-    if (status == WEFT_OK && context->first) /* not a newcomer's first epoch */
-        status = fence(context, &table, error);
     if (status != WEFT_OK) {
+        control_abandon(control);
+        return status;
+    }
+    struct attendant attendant;
+    attendant_start(&attendant, context->regroup);
+    if (context->first) /* not a newcomer's first epoch */
+        status = fence(context, &table, error);
+    if (status == WEFT_OK) {
+        close_epoch(context);
+        status = open_epoch(context, control, &table, error);
+    } else {
         control_abandon(control);
         free(table.endpoints);
         free(table.first);
-        return status;
     }
-    close_epoch(context);
-    status = open_epoch(context, control, &table, error);
+    attendant_stop(&attendant);
     if (status == WEFT_OK)
         context_leave_members(context);
     *again = status == WEFT_ERROR_PEER || status == WEFT_ERROR_TIMEOUT || status == WEFT_ERROR_NETWORK;
@@ -173,7 +224,7 @@ static weft_status regroup(weft_context *context, double limit_seconds, struct e
     weft_status status = WEFT_OK;
     for (int attempt = 0; attempt < ATTEMPTS && again; attempt++) {
         error_clear(error);
-        status = try_to_regroup(context, limit_seconds, &again, error);
+        status = try_to_regroup(context, context->first ? context->rendezvous_limit : limit_seconds, &again, error);
     }
     return status;
 }

@@ -279,7 +279,8 @@ static void connection_probe_handle(struct regroup *regroup, struct regroup_conn
         return;
     if (leader == REGROUP_NONE && regroup->led_since && regroup->rank < connection->rank)
         leader = regroup->rank;
-    if (leader == REGROUP_NONE && connection->rank < regroup->rank) {
+    if (connection->rank < regroup->rank && (leader == REGROUP_NONE || connection->rank < leader)) {
+        regroup->peers[connection->rank].state = REGROUP_PEER_UNKNOWN; /* it is not gone after all */
         regroup_follow(regroup, connection->rank);
         return;
     }
@@ -311,7 +312,8 @@ static bool connection_frame_handle(struct regroup *regroup, struct regroup_conn
         rank = reader_u32(&reader);
         if (reader.bad || rank >= regroup->ranks)
             return false;
-        if (regroup->agreeing && rank != regroup->rank && regroup->peers[rank].member)
+        /* Who points to a higher rank has given this one up; it will hear from it. */
+        if (regroup->agreeing && rank < regroup->rank && regroup->peers[rank].member)
             regroup_follow(regroup, rank);
         return true;
     case REGROUP_TABLE:

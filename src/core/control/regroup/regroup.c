@@ -17,6 +17,7 @@
 #define QUIET_LIMIT       5000000000u  /* ns beyond the limit for a rank that is left out to come to rest */
 #define AFTERLIFE         2000000000u  /* ns that connections stay open after a decision, for peers that still read */
 #define LOST_LIMIT        30000000000u /* ns that a newcomer looks for members that may be alive */
+#define ABSENCE           200000000u   /* ns without regroup_progress() */
 #define EVENTS            64
 #define RANKS_MOST        (1u << 21) /* of a job, newcomers included */
 
@@ -487,6 +488,10 @@ int regroup_progress(struct regroup *regroup, bool quiet)
     (void)epoll_wait(regroup->epoll, events, EVENTS, 0);
     eventfd_read(regroup->wake, &ignored);
     uint64_t now = clock_now();
+    if (now > regroup->looked + ABSENCE) /* this rank was away: their silence says nothing */
+        for (struct regroup_connection *connection = regroup->connections; connection; connection = connection->next)
+            connection->heard = now;
+    regroup->looked = now;
     regroup_connection_accept_all(regroup);
     for (struct regroup_connection *connection = regroup->connections; connection; connection = connection->next)
         if (!connection->ended)

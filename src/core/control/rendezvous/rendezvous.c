@@ -259,6 +259,8 @@ static void rendezvous_complete(struct round *round)
     free(below);
     joiners_dismiss(joiners, false);
     rendezvous_finish(round);
+    if (round->server->complete)
+        round->server->complete(round->server->context);
 }
 
 /* The host of a rank that is missing, if that is known. */

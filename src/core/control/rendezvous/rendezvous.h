@@ -51,7 +51,8 @@ struct rendezvous_server {
     int stop;              /**< descriptor that becomes readable to stop serving; -1: none */
     const char *(*host_of)(void *context, uint32_t rank); /**< the host on which a rank was started; NULL: unknown */
     void (*report)(void *context, const char *message);   /**< called for refusals and failed rounds; may be NULL */
-    void *context;                                        /**< for both */
+    void (*complete)(void *context);                      /**< called when all ranks have met; may be NULL */
+    void *context;                                        /**< for all three */
     struct stream_counts *counts;                         /**< messages and bytes, filled in at the end; may be NULL */
 };
 

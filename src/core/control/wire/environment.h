@@ -56,7 +56,7 @@ struct environment {
  * LAUNCHER_TORCHRUN, LAUNCHER_NONE. Errors: RENDEZVOUS: a variable is missing or wrong.
  *
  * weft run: WEFT_RANK, WEFT_RANKS, WEFT_RENDEZVOUS, WEFT_SECRET; WEFT_RENDEZVOUS_SERVED=1 says that the launcher serves.
- * With that and WEFT_MIN_RANKS it may start more ranks later, numbered from WEFT_RANKS on.
+ * With that and WEFT_RESTARTS it may start more ranks later, numbered from WEFT_RANKS on.
  * Slurm: SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_STEP_NODELIST, SLURM_JOB_ID, SLURM_STEP_ID; the rendezvous is at
  * the first node of the list, or at 127.0.0.1 if SLURM_STEP_NUM_NODES is 1.
  * torchrun: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_USE_AGENT_STORE, TORCHELASTIC_RUN_ID.

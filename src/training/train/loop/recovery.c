@@ -10,6 +10,10 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+#define WAIT_SECONDS  60.0 /* for ranks in place of those without which there is no mesh */
+#define ROUND_SECONDS 1.0  /* after which rank 0 tells the others that it waits on */
 
 bool recovery_is_possible(const struct trainer *trainer, weft_status status)
 {
@@ -115,8 +119,9 @@ static weft_status choose_mesh(struct trainer *trainer, bool *speaks, struct err
 }
 
 /* As many ranks as there is a mesh for; the others are spares. */
-static weft_status choose_ranks(struct trainer *trainer, const char *reason, bool *speaks, struct error *error)
+static weft_status choose_ranks(struct trainer *trainer, struct recovery *recovery, bool *speaks, struct error *error)
 {
+    const char *reason = recovery->report.reason;
     struct error first = {0};
     weft_status status = WEFT_ERROR_ARGUMENT;
     for (uint32_t ranks = trainer->world.job_ranks; ranks > 0 && status == WEFT_ERROR_ARGUMENT; ranks--) {
@@ -129,6 +134,7 @@ static weft_status choose_ranks(struct trainer *trainer, const char *reason, boo
         status = trainer_agree_in_job(trainer, status, speaks, error);
         first = first.status == WEFT_OK ? *error : first;
     }
+    recovery->lacks_mesh = status != WEFT_OK;
     if (status == WEFT_OK)
         return WEFT_OK;
     *speaks = trainer->world.rank == 0;
@@ -238,7 +244,7 @@ static weft_status recover(struct trainer *trainer, struct recovery *recovery, b
         status = recovery_agree_on_step(trainer, recovery, speaks, error);
     report->agree_seconds += end_phase(recovery);
     if (status == WEFT_OK)
-        status = choose_ranks(trainer, report->reason, speaks, error);
+        status = choose_ranks(trainer, recovery, speaks, error);
     if (status != WEFT_OK)
         return status;
     if (trainer->former.executor)
@@ -253,20 +259,50 @@ static weft_status recover(struct trainer *trainer, struct recovery *recovery, b
     return status;
 }
 
-/* Until no rank is lost meanwhile. */
+/* There is no mesh for the ranks, but others may come: wait until some are there. The state stays where it is. *come: they
+ * are. Collective over the job. */
+static weft_status wait_for_newcomers(struct trainer *trainer, bool *come, struct error *error)
+{
+    enum { NOBODY, SOMEBODY, TOO_LATE };
+    const uint64_t deadline = clock_after(WAIT_SECONDS);
+    uint32_t seen = NOBODY;
+    weft_status status = WEFT_OK;
+    if (trainer->out) {
+        fprintf(trainer->out, "wait   for other ranks, %.0f s at most: %s\n", WAIT_SECONDS, error->text);
+        fflush(trainer->out);
+    }
+    while (status == WEFT_OK && seen == NOBODY) {
+        const uint64_t round = clock_after(ROUND_SECONDS);
+        while (trainer->world.rank == 0 && !weft_waiting(trainer->context) && clock_now() < round)
+            usleep(10000);
+        seen = weft_waiting(trainer->context) ? SOMEBODY : clock_now() < deadline ? NOBODY : TOO_LATE;
+        status = weft_broadcast(&seen, 1, WEFT_U32, 0, trainer->world.job);
+    }
+    *come = seen == SOMEBODY;
+    if (status != WEFT_OK || *come)
+        error_clear(error);
+    return library_error(trainer->context, status, error);
+}
+
+/* Until no rank is lost meanwhile, and there is a mesh for the ranks. */
 static weft_status recover_at_last(struct trainer *trainer, struct recovery *recovery, bool *speaks,
                                    struct error *error)
 {
     weft_status status;
+    bool come;
     do {
         const bool admits = error->status == WEFT_OK;
-        snprintf(recovery->report.reason, sizeof recovery->report.reason, "%s", error->text);
+        if (!admits)
+            snprintf(recovery->report.reason, sizeof recovery->report.reason, "%s", error->text);
         error_clear(error);
-        trainer->agreed = false;
+        trainer->agreed = come = false;
         status = recover(trainer, recovery, admits, speaks, error);
-    } while (status != WEFT_OK && !recovery->is_over && recovery_is_possible(trainer, status));
-    if (status != WEFT_OK)
-        return status;
+        const bool lacks_ranks = status == WEFT_ERROR_ARGUMENT || status == WEFT_ERROR_MEMORY;
+        if (lacks_ranks && trainer->config.restarts && recovery->lacks_mesh)
+            status = wait_for_newcomers(trainer, &come, error);
+    } while (come || (status != WEFT_OK && !recovery->is_over && recovery_is_possible(trainer, status)));
+    if (status != WEFT_OK || error->status != WEFT_OK)
+        return error->status;
     trainer_world_close(&trainer->former);
     trainer->is_new = trainer->course.joining = false;
     return WEFT_OK;

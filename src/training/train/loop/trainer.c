@@ -333,6 +333,8 @@ static weft_status come_to_rest(struct trainer *trainer, bool *speaks, struct er
 {
     weft_status status = note_agreed(trainer, checkpoint_writer_finish(trainer->world.writer, speaks, error));
     if (status == WEFT_OK)
+        status = finish_copy(trainer, error);
+    if (status == WEFT_OK)
         status = executor_settle(trainer->world.executor, error);
     trainer->world.is_settled = status == WEFT_OK;
     return status;

@@ -255,7 +255,7 @@ static void begin_report(struct trainer *trainer, double peak)
         .sequence = (uint64_t)config->sequence,
         .seed = (uint64_t)config->seed,
         .ranks = trainer->world.ranks,
-        .nodes = (uint64_t)weft_comm_nodes(trainer->world.comm),
+        .nodes = (uint64_t)weft_comm_nodes(trainer->world.job),
         .threads = (uint64_t)config->threads,
         .rate = learning_rate_scaled(config->rate, config->scaling, trainer->rate_ranks),
         .tokens = (double)(config->batch * config->sequence),

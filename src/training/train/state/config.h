@@ -71,6 +71,7 @@ struct train_config {
     const char *resume_change;  /**< settings that may differ from the checkpoint's (settings.h); NULL: none */
 
     uint32_t min_ranks; /**< the run continues after ranks are lost, as long as so many are left; 0: it ends */
+    uint32_t restarts;  /**< that ranks may be started in place of lost ones: where there is no mesh, the others wait */
     /** Steps between comparisons of the state that ranks replicate (executor_compare_replicas()); 0: none. */
     int64_t verify_every;
     /** With min_ranks, where a rank may hold state that no other rank holds: steps between copies of it on other ranks

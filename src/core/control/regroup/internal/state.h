@@ -70,6 +70,7 @@ struct regroup {
 
     uint32_t epoch;
     struct buffer table; /**< the table that began it; empty in the first */
+    uint64_t looked;     /**< clock_now() of the last regroup_progress() */
     struct regroup_peer *peers;
     struct regroup_connection *connections;
     bool quiet;

@@ -11,6 +11,7 @@ struct recovery {
     uint64_t mark;    /* when its phase began */
     bool is_in_world; /* the ranks of the job are already those of the recovery */
     bool is_over;     /* this rank cannot continue with the others */
+    bool lacks_mesh;  /* there is none for the ranks that are left */
 
     /* Where the state is from. */
     bool holds_state; /* the former executor's weights and moments are those of the step to continue from */
