@@ -63,6 +63,17 @@ void host_helper_add(struct host_helper *helper, uint32_t rank, uint32_t place)
     host_helper_send(helper);
 }
 
+void host_helpers_kill_stopped(struct host_helpers *helpers)
+{
+    for (uint32_t i = 0; i < helpers->count; i++) {
+        struct host_helper *helper = &helpers->all[i];
+        if (!helper->ordered || helper->done)
+            continue;
+        frame_put(&helper->out, ORDER_STOPPED, NULL, 0);
+        host_helper_send(helper);
+    }
+}
+
 void host_helpers_finish(struct host_helpers *helpers)
 {
     for (uint32_t i = 0; i < helpers->count; i++) {

@@ -37,6 +37,7 @@ struct launch {
     int signals;
     bool input_open;
     struct rendezvous_service *rendezvous;
+    bool has_ended; /* for those ranks that took part to the end */
 };
 
 /* ---- our own input and signals ---- */
@@ -124,6 +125,10 @@ static weft_status launch_turn(struct launch *launch, struct error *error)
     int kill_signal = verdict_kill_signal(&launch->verdict);
     if (kill_signal)
         host_helpers_signal(&launch->helpers, kill_signal);
+    if (launch->config->min_ranks && launch->verdict.finished && !launch->has_ended) {
+        launch->has_ended = true; /* those that are stopped were left out, and would be waited for */
+        host_helpers_kill_stopped(&launch->helpers);
+    }
     replacements_turn(&launch->replacements);
     host_helpers_give_up(&launch->helpers);
     return WEFT_OK;

@@ -2,6 +2,7 @@
 #include "launch/node.h"
 
 #include "base/clock.h"
+#include "core/control/wire/process_state.h"
 #include "launch/order.h"
 #include "launch/spawn.h"
 
@@ -139,6 +140,14 @@ static void launch_node_add(struct launch_node_node *node, struct reader reader)
         launch_node_send_numbers(node, ORDER_EXIT, number, W_EXITCODE(127, 0), true);
 }
 
+/* A rank that is woken later would take itself for the only survivor. */
+static void launch_node_kill_stopped(const struct launch_node_node *node)
+{
+    for (uint32_t i = 0; i < node->count; i++)
+        if (node->ranks[i].process > 0 && strchr("Tt", process_state(node->ranks[i].process)))
+            kill(-node->ranks[i].process, SIGKILL);
+}
+
 /* Handle the launcher's frames. */
 static void launch_node_frame_handle(struct launch_node_node *node)
 {
@@ -150,6 +159,8 @@ static void launch_node_frame_handle(struct launch_node_node *node)
             launch_node_start(node, &frame);
         else if (frame.kind == ORDER_ADD)
             launch_node_add(node, reader);
+        else if (frame.kind == ORDER_STOPPED)
+            launch_node_kill_stopped(node);
         else if (frame.kind == ORDER_FINISH)
             node->complete = true;
         else if (frame.kind == ORDER_SIGNAL)

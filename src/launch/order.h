@@ -32,6 +32,7 @@ enum order_frame {
     ORDER_DONE,      /**< all ranks have ended, and all output is sent */
     ORDER_ADD,       /**< to the helper: rank (4), place (4): start one more rank, if the helper stays */
     ORDER_FINISH,    /**< to the helper: no more ranks come */
+    ORDER_STOPPED,   /**< to the helper: kill ranks that are stopped; the others have ended without them */
 };
 
 struct order {

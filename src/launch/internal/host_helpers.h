@@ -75,6 +75,9 @@ void host_helper_add(struct host_helper *helper, uint32_t rank, uint32_t place);
 /** No more ranks will be added: the helpers may end as soon as their ranks have. May be repeated. */
 void host_helpers_finish(struct host_helpers *helpers);
 
+/** Kill the ranks that are stopped. */
+void host_helpers_kill_stopped(struct host_helpers *helpers);
+
 /** Send signal `number` to every rank. */
 void host_helpers_signal(struct host_helpers *helpers, int number);
 
