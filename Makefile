@@ -7,6 +7,7 @@
 #                     skipped that tests/skips.txt does not list
 #   make fresh        run both commands of the README in a bare Debian 12, in a temporary root directory (as root)
 #   make faults       ranks killed, stopped, cut off, wrong and late, 200 times each (FAULTS="--tries 20 --fault kill")
+#   make chaos        training runs during which 200 things fail at random times (CHAOS="--failures 20 --seed 7")
 #   make kills        the control plane killed at 200 random moments under load (KILLS="--kills 1000 --seed 2")
 #   make data         data/bible.txt, a real text to train on; data/gpt2, GPT-2's vocabulary, where npm is there
 #   make bench        side-by-side benchmarks: collectives against Open MPI, MPICH and Gloo; networks; training; then the
@@ -24,7 +25,7 @@ TESTS ?=
 PREFIX ?= /usr/local
 SOURCES = $(shell git ls-files -co --exclude-standard '*.c' '*.h')
 
-.PHONY: all tests deps deps-test data quickstart check fresh faults kills bench tsan asan fuzz valgrind install format lint clean FORCE
+.PHONY: all tests deps deps-test data quickstart check fresh faults chaos kills bench tsan asan fuzz valgrind install format lint clean FORCE
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -66,6 +67,11 @@ fresh:
 FAULTS ?=
 faults: tests
 	@BUILD=$(abspath $(BUILD)) tests/faults/faults $(FAULTS)
+
+# Training runs that must end with the same bits, whatever fails.
+CHAOS ?=
+chaos: tests
+	@BUILD=$(abspath $(BUILD)) tests/chaos/chaos $(CHAOS)
 
 KILLS ?= --kills 200
 kills: tests

@@ -183,9 +183,8 @@ static const char *name_of_run(const struct train_config *config)
 }
 
 /* A number that weft run tells its ranks; 0: it does not. */
-static weft_status read_number(const char *name, uint32_t *result, struct error *error)
+static weft_status read_number(const char *text, const char *name, uint32_t *result, struct error *error)
 {
-    const char *text = getenv(name);
     int64_t number = 0;
     if (!text || !*text)
         return WEFT_OK;
@@ -221,8 +220,8 @@ static weft_status train_resolve(struct error *error)
     const char *collected = getenv("WEFT_METRICS");
     config->collected = collected && *collected ? collected : NULL;
     config->scaling = (weft_rate_scaling)cli_choice_index(chosen.scaling, learning_rate_scalings);
-    if ((status = read_number("WEFT_MIN_RANKS", &config->min_ranks, error)) != WEFT_OK ||
-        (status = read_number("WEFT_RESTARTS", &config->restarts, error)) != WEFT_OK)
+    if ((status = read_number(getenv("WEFT_MIN_RANKS"), "WEFT_MIN_RANKS", &config->min_ranks, error)) != WEFT_OK ||
+        (status = read_number(getenv("WEFT_RESTARTS"), "WEFT_RESTARTS", &config->restarts, error)) != WEFT_OK)
         return status;
     if ((status = preemption_grace(chosen.grace, &chosen.grace, error)) != WEFT_OK)
         return status;

@@ -22,7 +22,7 @@
 #define FENCE_SECONDS    5.0 /* for a process that was killed to end */
 #define PATIENCE_SECONDS 1e6 /* a newcomer waits for the others to admit it */
 
-static void warn_of_late(void *argument, const char *message)
+static void warn_of_missing(void *argument, const char *message)
 {
     const weft_context *context = argument;
     char name[128];
@@ -189,7 +189,7 @@ static weft_status try_to_regroup(weft_context *context, double limit_seconds, b
     struct control *control = NULL;
     struct regroup_table table = {0};
     struct endpoint_info endpoint;
-    const struct regroup_wait wait = {limit_seconds, context->late_seconds, context->first ? warn_of_late : NULL,
+    const struct regroup_wait wait = {limit_seconds, context->late_seconds, context->first ? warn_of_missing : NULL,
                                       context};
     *again = false;
     weft_status status = context_make_endpoint(context, &control, &endpoint, error);

@@ -41,7 +41,7 @@ bool regroup_make_room(struct regroup *regroup, uint32_t ranks)
     return true;
 }
 
-/* With room for `ranks` ranks, of which none is a member. */
+/* With room for `ranks` ranks; none is a member. */
 static weft_status regroup_new(uint32_t rank, uint32_t ranks, const uint8_t *secret, int listener,
                                struct regroup **result, struct error *error)
 {

@@ -14,7 +14,7 @@
  * the new epoch to all that have joined. If a leader dies meanwhile, the next lowest rank takes over.
  *
  * A newcomer follows the lowest living rank, too, and waits until it leads an agreement. It joins no other way, so a
- * failure at any moment leaves it where it is: waiting, or a member of the new epoch, whose table it gets.
+ * failure at any time leaves it where it is: waiting, or a member of the new epoch, whose table it gets.
  *
  * In a partition the larger side continues. A leader that cannot reach more ranks than have joined it gives up, with a
  * message that says so; ties go to the side with the lowest rank.

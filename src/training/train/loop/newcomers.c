@@ -60,7 +60,7 @@ static void describe_settings(const struct trainer *trainer, struct run_settings
 }
 
 /* A static string. */
-static const char *kind_of(const char *name)
+static const char *static_kind(const char *name)
 {
     size_t count = 0;
     const struct model_size *sizes = model_sizes(&count);
@@ -74,7 +74,7 @@ static weft_status take_settings(struct trainer *trainer, const struct run_setti
 {
     struct train_config *config = &trainer->config;
     config->shape = settings->shape;
-    config->shape.kind = kind_of(settings->kind);
+    config->shape.kind = static_kind(settings->kind);
     if (!config->shape.kind)
         return error_set(error, WEFT_ERROR_DATA,
                          "the run trains a network of kind '%.16s', which this rank's Weft does "
@@ -106,7 +106,7 @@ static weft_status take_settings(struct trainer *trainer, const struct run_setti
 }
 
 /* Only what no earlier attempt has prepared. */
-static weft_status prepare(struct trainer *trainer, const struct run_settings *settings, struct error *error)
+static weft_status prepare_newcomer(struct trainer *trainer, const struct run_settings *settings, struct error *error)
 {
     weft_status status = WEFT_OK;
     if (trainer->dataset)
@@ -158,7 +158,7 @@ weft_status newcomers_welcome(struct trainer *trainer, bool *speaks, struct erro
         describe_settings(trainer, &settings);
     status = share_settings(trainer, &settings, speaks, error);
     if (status == WEFT_OK && trainer->is_new)
-        status = prepare(trainer, &settings, error);
+        status = prepare_newcomer(trainer, &settings, error);
     if (status != WEFT_OK && trainer->is_new && !recovery_is_possible(trainer, status))
         weft_abort(trainer->context, error->text);
     return status;

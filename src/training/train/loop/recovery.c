@@ -88,7 +88,7 @@ static uint32_t pipeline_of(uint32_t before, uint32_t most, uint32_t number)
 }
 
 /* One mesh, for the ranks of the world. */
-static weft_status try_mesh(struct trainer *trainer, const struct mesh *mesh, bool *speaks, struct error *error)
+static weft_status try_new_mesh(struct trainer *trainer, const struct mesh *mesh, bool *speaks, struct error *error)
 {
     error_clear(error);
     trainer->config.mesh = mesh_print(mesh, trainer->mesh);
@@ -99,7 +99,7 @@ static weft_status try_mesh(struct trainer *trainer, const struct mesh *mesh, bo
 }
 
 /* The first mesh that the world's ranks can have and that fits into their memory. Not for spares. */
-static weft_status choose_mesh(struct trainer *trainer, bool *speaks, struct error *error)
+static weft_status choose_new_mesh(struct trainer *trainer, bool *speaks, struct error *error)
 {
     const struct mesh *first = &trainer->first_mesh;
     const uint32_t tensor = first->extent[MESH_TENSOR], ranks = trainer->world.ranks, places = ranks / tensor;
@@ -113,7 +113,7 @@ static weft_status choose_mesh(struct trainer *trainer, bool *speaks, struct err
         const struct mesh mesh = {
             .extent = {[MESH_DATA] = places / pipeline, [MESH_PIPELINE] = pipeline, [MESH_TENSOR] = tensor}};
         if (places % pipeline == 0)
-            status = try_mesh(trainer, &mesh, speaks, error);
+            status = try_new_mesh(trainer, &mesh, speaks, error);
     }
     return status;
 }
@@ -128,7 +128,7 @@ static weft_status choose_ranks(struct trainer *trainer, struct recovery *recove
         error_clear(error);
         status = trainer_world_divide(trainer, ranks, error);
         if (status == WEFT_OK && !trainer_world_is_spare(&trainer->world))
-            status = choose_mesh(trainer, speaks, error);
+            status = choose_new_mesh(trainer, speaks, error);
         if (status != WEFT_OK && recovery_is_possible(trainer, status))
             return status;
         status = trainer_agree_in_job(trainer, status, speaks, error);
@@ -204,7 +204,7 @@ static weft_status open_world(struct trainer *trainer, bool *speaks, struct erro
     return trainer_agree_in_job(trainer, status, speaks, error);
 }
 
-static weft_status open_rest(struct trainer *trainer, bool *speaks, struct error *error)
+static weft_status open_other_parts(struct trainer *trainer, bool *speaks, struct error *error)
 {
     struct trainer_world *world = &trainer->world;
     weft_status status = WEFT_OK;
@@ -222,7 +222,7 @@ static weft_status open_rest(struct trainer *trainer, bool *speaks, struct error
 /* The former world is needed until all ranks have the new one, with copies of it. */
 static weft_status finish(struct trainer *trainer, bool *speaks, struct error *error)
 {
-    const weft_status status = open_rest(trainer, speaks, error);
+    const weft_status status = open_other_parts(trainer, speaks, error);
     trainer->world.is_whole = status == WEFT_OK;
     return trainer_agree_in_job(trainer, status, speaks, error);
 }

@@ -329,7 +329,7 @@ static weft_status save_and_evaluate(struct trainer *trainer, bool *speaks, stru
 }
 
 /* Nothing is under way when ranks join. */
-static weft_status come_to_rest(struct trainer *trainer, bool *speaks, struct error *error)
+static weft_status rest_between_steps(struct trainer *trainer, bool *speaks, struct error *error)
 {
     weft_status status = note_agreed(trainer, checkpoint_writer_finish(trainer->world.writer, speaks, error));
     if (status == WEFT_OK)
@@ -357,7 +357,7 @@ static weft_status run_to_end(struct trainer *trainer, bool *speaks, struct erro
         if ((status = note_agreed(trainer, checkpoint_writer_poll(trainer->world.writer, speaks, error))) != WEFT_OK)
             return status;
         if (course->joining && !course->stopping && state->step < course->end)
-            return come_to_rest(trainer, speaks, error);
+            return rest_between_steps(trainer, speaks, error);
     }
     trainer->course.joining = false;
     if ((status = verify_replicas(trainer, speaks, error)) != WEFT_OK ||

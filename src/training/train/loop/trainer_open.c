@@ -92,7 +92,7 @@ weft_status trainer_prepare_model(struct trainer *trainer, struct error *error)
     return read_limits(trainer, error);
 }
 
-static weft_status choose_mesh(struct trainer *trainer, struct error *error)
+static weft_status choose_first_mesh(struct trainer *trainer, struct error *error)
 {
     const struct train_config *config = &trainer->config;
     weft_status status = trainer_world_choose(trainer, error);
@@ -130,11 +130,11 @@ weft_status trainer_prepare_data(struct trainer *trainer, struct error *error)
 }
 
 /* Local preparation, before memory is allocated. */
-static weft_status prepare(struct trainer *trainer, struct error *error)
+static weft_status prepare_run(struct trainer *trainer, struct error *error)
 {
     weft_status status = trainer_prepare_model(trainer, error);
     if (status == WEFT_OK)
-        status = choose_mesh(trainer, error);
+        status = choose_first_mesh(trainer, error);
     return status == WEFT_OK ? trainer_prepare_data(trainer, error) : status;
 }
 
@@ -279,7 +279,7 @@ static weft_status begin_run(struct trainer *trainer, bool *speaks, struct error
     if (status == WEFT_OK)
         status = trainer_share_text(trainer, trainer->world.comm, &trainer->text, speaks, error);
     if (status == WEFT_OK)
-        status = trainer_agree(trainer, prepare(trainer, error), speaks, error);
+        status = trainer_agree(trainer, prepare_run(trainer, error), speaks, error);
     if (status != WEFT_OK)
         return status;
     initial_state_clear(trainer);
