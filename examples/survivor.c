@@ -33,6 +33,8 @@ int main(void)
             changed = true;
             if (weft_shrink(context) != WEFT_OK)
                 return fprintf(stderr, "cannot go on: %s\n", weft_message(context)), 1;
+        } else if (changed && step == INT_MAX) {
+            return fprintf(stderr, "all ranks that knew the step are lost\n"), 1;
         } else if (changed) {
             printf("going on as rank %d of %d\n", weft_comm_rank(world), weft_comm_size(world));
             changed = false;

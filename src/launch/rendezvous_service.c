@@ -102,6 +102,7 @@ weft_status rendezvous_service_start(const struct launch_config *config, bool re
     if (!server)
         return error_memory(error, sizeof *server, "the rendezvous");
     uint16_t port = 0;
+    const bool joins = config->restarts > 0;
     server->listener = -1;
     server->hosts = &config->hosts;
     server->rendezvous = (struct rendezvous_server){.ranks = config->hosts.ranks,
@@ -111,7 +112,8 @@ weft_status rendezvous_service_start(const struct launch_config *config, bool re
                                                     .stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
                                                     .host_of = rendezvous_service_host_of,
                                                     .report = rendezvous_service_report,
-                                                    .complete = rendezvous_service_complete,
+                                                    .complete = joins ? NULL : rendezvous_service_complete,
+                                                    .members_left = rendezvous_service_complete,
                                                     .context = server};
     weft_status status = WEFT_OK;
     if (server->rendezvous.stop < 0)

@@ -18,7 +18,10 @@ struct rendezvous_service;
 weft_status rendezvous_service_start(const struct launch_config *config, bool remote, struct string_list *environment,
                                      struct rendezvous_service **server, struct error *error);
 
-/** Whether all ranks have met at least once. */
+/**
+ * Whether all ranks have met at least once. With config->restarts, whether rank 0's weft_init() has completed, too, and left
+ * the addresses of all ranks here: before, a failure makes weft_init() fail at every rank, and newcomers find nobody to join.
+ */
 bool rendezvous_service_met(const struct rendezvous_service *server);
 
 void rendezvous_service_stop(struct rendezvous_service *server);

@@ -158,6 +158,12 @@ static weft_status configure(const struct command_call *call, struct launch_conf
     if (status == WEFT_OK && config->min_ranks > config->hosts.ranks)
         return error_set(error, WEFT_ERROR_ARGUMENT, "weft run: --min-ranks %u is more than the job's %u rank%s",
                          config->min_ranks, config->hosts.ranks, config->hosts.ranks == 1 ? "" : "s");
+    if (status == WEFT_OK && config->restarts && config->min_ranks == config->hosts.ranks)
+        return error_set(
+            error, WEFT_ERROR_ARGUMENT,
+            "weft run: with --min-ranks %u the job ends when it loses one of its %u ranks, before another can "
+            "be started; lower --min-ranks, or leave out --restarts",
+            config->min_ranks, config->hosts.ranks);
     return status;
 }
 

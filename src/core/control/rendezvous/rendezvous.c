@@ -172,6 +172,8 @@ static bool take_from_visitor(struct round *round, struct joiner *visitor, const
         buffer_free(&round->members);
         buffer_put(&round->members, frame->payload, frame->size);
         answer_visitor(visitor, NULL, 0);
+        if (round->server->members_left)
+            round->server->members_left(round->server->context);
     } else {
         return false;
     }

@@ -26,6 +26,11 @@
 
 weft_status libfabric_load(struct libfabric *library, struct error *error)
 {
+    /*
+     * PSM 1, which libfabric loads, would handle SIGTERM, SIGINT, SIGSEGV and others, and call exit() there: a rank
+     * would end with code 1, or wait forever for a lock that it holds itself.
+     */
+    setenv("IPATH_NO_BACKTRACE", "1", 0);
     void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!handle)
         return error_set(error, WEFT_ERROR_NETWORK,
