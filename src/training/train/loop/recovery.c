@@ -168,6 +168,7 @@ static void take_over_report(struct trainer *trainer, struct recovery *recovery)
     if (trainer->world.rank != 0 || trainer->reports)
         return;
     const struct report_run same = *run;
+    const struct goodput goodput = trainer->report.goodput;
     struct error error = {0};
     recovery->must_report_step = true;
     report_close(&trainer->report);
@@ -180,6 +181,7 @@ static void take_over_report(struct trainer *trainer, struct recovery *recovery)
         (void)report_open(&trainer->report, &lines, &error);
     }
     report_begin(&trainer->report, &same);
+    trainer->report.goodput = goodput;
 }
 
 /* ---- all of it ---- */
@@ -322,8 +324,15 @@ weft_status recovery_run(struct trainer *trainer, bool *speaks, struct error *er
         return status;
     take_over_report(trainer, &recovery);
     if (recovery.must_report_step && recovery.report.source == REPORT_FROM_MEMORY &&
-        trainer->state.step > trainer->course.begin)
+        trainer->state.step > trainer->course.begin) {
+        const struct executor_seconds *took = &trainer->course.last.seconds; /* without the time since */
+        trainer->course.step_began =
+            clock_now() - (uint64_t)((took->wait + took->pass - took->tensor_wait + took->optimizer) * 1e9);
+        const struct goodput goodput = trainer->report.goodput;
         trainer_report_step(trainer);
+        if (trainer->state.step <= goodput.newest) /* it has counted */
+            trainer->report.goodput = goodput;
+    }
     recovery.report.ranks = world->job_ranks;
     recovery.report.spares = world->job_ranks - world->ranks;
     recovery.report.plan = parallel_choice_describe(&world->parallel, plan);

@@ -177,6 +177,9 @@ static weft_status json_last(void *state, const struct report_last *last, struct
     put_figure(&writer, "wait_seconds", last->wait_seconds);
     put_figure(&writer, "tokens", tokens);
     put_figure(&writer, "tokens_per_second", last->seconds > 0 ? tokens / last->seconds : 0);
+    put_figure(&writer, "goodput", goodput_share(last->goodput));
+    put_figure(&writer, "recovery_seconds", last->goodput->recovering);
+    put_figure(&writer, "repeated_seconds", last->goodput->repeated);
     return json_put_line(state, &writer, error);
 }
 

@@ -126,6 +126,7 @@ void report_step(struct report *report, const struct report_step *step)
     report->taken++;
     report->seconds += step->seconds;
     report->wait_seconds += step->wait_seconds;
+    goodput_note_step(&report->goodput, step->step, step->seconds);
     report->recent_steps = FADING * report->recent_steps + 1;
     report->recent_seconds = FADING * report->recent_seconds + step->seconds;
     report->recent_wait = FADING * report->recent_wait + step->wait_seconds;
@@ -159,7 +160,12 @@ void report_end(struct report *report, enum report_ending ending)
     if (report->ended)
         return;
     report->ended = true;
+    if (report->goodput.recoveries) {
+        char account[GOODPUT_TEXT_BYTES];
+        report_say(report, "%s", goodput_describe(&report->goodput, account));
+    }
     const struct report_last last = {.run = &report->run,
+                                     .goodput = &report->goodput,
                                      .step = report->step,
                                      .taken = report->taken,
                                      .seconds = report->seconds,
@@ -214,6 +220,8 @@ void report_recovery(struct report *report, const struct report_recovery *recove
         snprintf(spares, sizeof spares, ", %u more wait", recovery->spares);
     if (recovery->step < recovery->before)
         snprintf(back, sizeof back, " (was at step %" PRIu64 ")", recovery->before);
+    goodput_note_recovery(&report->goodput,
+                          recovery->agree_seconds + recovery->rebuild_seconds + recovery->restore_seconds);
     REPORT_TO_SINKS(report, recovery, recovery, time);
     if (*recovery->reason)
         report_say(report, "lost   %s", recovery->reason);

@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "base/file/file.h"
+#include "training/train/report/goodput.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -90,6 +91,7 @@ struct report {
     double recent_steps, recent_seconds, recent_wait; /**< exponentially decaying sums */
     uint64_t began, stepped; /**< clock_now(): the begin of the first step, the end of the last one */
     double longest_pause;    /**< seconds between two steps: an evaluation and a checkpoint, where there are any */
+    struct goodput goodput;  /**< on every rank */
 };
 
 /** Open the requested sinks. After an error, report_close() only. */

@@ -45,6 +45,7 @@ struct report_last {
     double seconds, wait_seconds;
     double time;
     enum report_ending ending;
+    const struct goodput *goodput;
 };
 
 struct report_sink {
