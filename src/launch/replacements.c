@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define EARLY_SECONDS        10.0 /* a replacement that fails sooner delays the next one */
+#define EARLY_SECONDS        60.0 /* a replacement that fails sooner delays the next one */
 #define BACKOFF_SECONDS      1.0
 #define BACKOFF_MOST_SECONDS 30.0
 

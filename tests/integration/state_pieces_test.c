@@ -153,7 +153,7 @@ static weft_status write_in_background(const struct test *test, weft_context *co
     if (status == WEFT_OK) {
         checkpoint_writer_release(writer);
         go_through(pieces, true, 1); /* the next step */
-        status = checkpoint_writer_finish(writer, &speaks, error);
+        status = checkpoint_writer_finish(writer, true, &speaks, error);
     }
     checkpoint_writer_close(writer);
     checkpoint_release(claim);

@@ -5,7 +5,7 @@
  * the job goes on, no rank has finished or asked to be run again, and the user has sent no signal. Afterward the helpers
  * are finished.
  *
- * A replacement that fails within ten seconds of its start delays the next start by a second, doubling up to 30, so that
+ * A replacement that fails within a minute of its start delays the next start by a second, doubling up to 30, so that
  * a program that cannot run does not use up all restarts at once.
  */
 #ifndef WEFT_LAUNCH_INTERNAL_REPLACEMENTS_H

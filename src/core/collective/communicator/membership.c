@@ -40,8 +40,10 @@ static weft_status fence(weft_context *context, const struct regroup_table *tabl
     weft_status status = WEFT_OK;
     if (!gone || !kept)
         status = error_memory(error, 2 * context->ranks * sizeof *gone, "the ranks that are lost");
-    for (uint32_t r = 0; status == WEFT_OK && r < context->ranks; r++) {
-        if (kept_count < table->ranks && table->first[kept_count] == context->first[r])
+    for (uint32_t r = 0, next = 0; status == WEFT_OK && r < context->ranks; r++) { /* both ascend */
+        while (next < table->ranks && table->first[next] < context->first[r])
+            next++;
+        if (next < table->ranks && table->first[next] == context->first[r])
             kept[kept_count++] = r;
         else
             gone[gone_count++] = r;
@@ -111,6 +113,7 @@ static weft_status open_epoch(weft_context *context, struct control *control, st
                               struct error *error)
 {
     struct fabric *former = context->fabric;
+    const bool is_first = !context->first;
     context->fabric = NULL;
     free(context->endpoints);
     free(context->first);
@@ -137,8 +140,8 @@ static weft_status open_epoch(weft_context *context, struct control *control, st
         fabric_close(former);
     if (status == WEFT_OK)
         status = begin_together(context, error);
-    if (status != WEFT_OK)
-        control_abort(control, status, error->text);
+    if (status != WEFT_OK) /* what a newcomer lacks is no failure of the others, who go on without it */
+        control_abort(control, is_first ? WEFT_ERROR_PEER : status, error->text);
     return status;
 }
 
@@ -158,7 +161,7 @@ static void *attend(void *argument)
     struct attendant *attendant = argument;
     struct pollfd waits[2] = {{regroup_descriptor(attendant->regroup), POLLIN, 0}, {attendant->stop, POLLIN, 0}};
     while (!waits[1].revents) {
-        const int next = regroup_progress(attendant->regroup, true);
+        const int next = regroup_progress(attendant->regroup, false);
         (void)poll(waits, 2, next);
     }
     return NULL;

@@ -181,7 +181,7 @@ static void connection_opened(struct regroup *regroup, struct regroup_connection
 {
     if (connection->stream.server) {
         uint32_t rank = connection->stream.peer_rank;
-        if (rank == regroup->rank || !regroup_make_room(regroup, rank + 1)) {
+        if (rank == regroup->rank || rank >= REGROUP_RANKS_MOST || !regroup_make_room(regroup, rank + 1)) {
             connection_end(regroup, connection, REGROUP_PEER_UNKNOWN);
             return;
         }
@@ -195,6 +195,14 @@ static void connection_opened(struct regroup *regroup, struct regroup_connection
 
 /* ---- frames ---- */
 
+static void connection_turn_away(struct regroup_connection *connection, const char *message)
+{
+    struct buffer payload = {0};
+    buffer_put_text(&payload, message);
+    regroup_connection_send(connection, REGROUP_LEFT_OUT, buffer_begin(&payload), buffer_size(&payload));
+    buffer_free(&payload);
+}
+
 /* A rank of an earlier epoch: it missed the table, or is no longer a member. */
 static void connection_correct(struct regroup *regroup, struct regroup_connection *connection)
 {
@@ -205,12 +213,9 @@ static void connection_correct(struct regroup *regroup, struct regroup_connectio
         regroup_connection_send(connection, REGROUP_TABLE, buffer_begin(&regroup->table), buffer_size(&regroup->table));
         return;
     }
-    struct buffer payload = {0};
-    buffer_put_text(&payload,
-                    "the other ranks have continued without this one: it did not answer them, or came too late to "
-                    "weft_shrink()");
-    regroup_connection_send(connection, REGROUP_LEFT_OUT, buffer_begin(&payload), buffer_size(&payload));
-    buffer_free(&payload);
+    connection_turn_away(connection,
+                         "the other ranks have continued without this one: it did not answer them, or came too "
+                         "late to weft_shrink()");
 }
 
 static bool connection_alive_handle(struct regroup *regroup, struct regroup_connection *connection,
@@ -233,6 +238,8 @@ static bool connection_join_handle(struct regroup *regroup, struct regroup_conne
     struct regroup_peer *peer = &regroup->peers[connection->rank];
     if (!bytes)
         return false;
+    if (!peer->member && epoch <= regroup->epoch) /* of a table that its leader took to the grave */
+        connection_correct(regroup, connection);
     if (epoch < regroup->epoch || !peer->member)
         return true;
     memcpy(&peer->endpoint, bytes, sizeof peer->endpoint);
@@ -262,6 +269,11 @@ static bool connection_newcomer_handle(struct regroup *regroup, struct regroup_c
         return false;
     if (peer->member) /* it has not heard of that yet */
         return true;
+    for (uint32_t r = connection->rank + 1; r < regroup->ranks; r++)
+        if (regroup->peers[r].member) {
+            connection_turn_away(connection, "ranks that were started after this one have joined before it");
+            return true;
+        }
     memcpy(endpoint, here, sizeof *endpoint);
     memcpy(&peer->endpoint, next, sizeof peer->endpoint);
     endpoint_info_end_texts(endpoint);
@@ -275,6 +287,8 @@ static bool connection_newcomer_handle(struct regroup *regroup, struct regroup_c
 static void connection_probe_handle(struct regroup *regroup, struct regroup_connection *connection)
 {
     uint32_t leader = regroup->bound;
+    if (leader == connection->rank) /* it did not take the last JOIN: it had not come so far */
+        connection->joined = false;
     if (!regroup->agreeing || regroup->decided || leader == connection->rank)
         return;
     if (leader == REGROUP_NONE && regroup->led_since && regroup->rank < connection->rank)

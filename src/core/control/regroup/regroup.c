@@ -16,10 +16,10 @@
 #define GRACE             30000000u    /* ns that a leader lets others join by themselves before it calls them */
 #define QUIET_LIMIT       5000000000u  /* ns beyond the limit for a rank that is left out to come to rest */
 #define AFTERLIFE         2000000000u  /* ns that connections stay open after a decision, for peers that still read */
+#define LOWER_INTERVAL    1000000000u  /* ns between calls to members below the one that a newcomer follows */
 #define LOST_LIMIT        30000000000u /* ns that a newcomer looks for members that may be alive */
 #define ABSENCE           200000000u   /* ns without regroup_progress() */
 #define EVENTS            64
-#define RANKS_MOST        (1u << 21) /* of a job, newcomers included */
 
 /* ---- opening ---- */
 
@@ -27,7 +27,7 @@ bool regroup_make_room(struct regroup *regroup, uint32_t ranks)
 {
     if (ranks <= regroup->ranks)
         return true;
-    if (ranks > RANKS_MOST)
+    if (ranks > REGROUP_RANKS_MOST)
         return false;
     struct endpoint_info *endpoints = realloc(regroup->endpoints, ranks * sizeof *endpoints);
     regroup->endpoints = endpoints ? endpoints : regroup->endpoints;
@@ -189,7 +189,7 @@ static bool regroup_read_table(const uint8_t *bytes, size_t size, struct regroup
     struct reader reader = {bytes, size, false};
     table->epoch = reader_u32(&reader);
     table->count = reader_u32(&reader);
-    if (table->count > RANKS_MOST)
+    if (table->count > REGROUP_RANKS_MOST)
         return false;
     table->draw = reader_bytes(&reader, SECRET_BYTES);
     table->first = reader_bytes(&reader, (size_t)table->count * 4);
@@ -201,7 +201,7 @@ static bool regroup_read_table(const uint8_t *bytes, size_t size, struct regroup
     table->ranks = 0;
     for (uint32_t i = 0; i < table->count; i++) {
         const uint32_t rank = reader_u32(&ranks);
-        if (rank >= RANKS_MOST || rank < table->ranks)
+        if (rank >= REGROUP_RANKS_MOST || rank < table->ranks)
             return false;
         table->ranks = rank + 1;
     }
@@ -393,6 +393,17 @@ static void regroup_write_table(struct regroup *regroup, const uint8_t draw[SECR
             buffer_put(table, &regroup->endpoints[r], sizeof regroup->endpoints[r]);
 }
 
+static void regroup_send_table(struct regroup *regroup, bool to_members, struct buffer *table)
+{
+    for (struct regroup_connection *connection = regroup->connections; connection; connection = connection->next) {
+        if (!connection->open || !regroup_takes(regroup, connection->rank) ||
+            regroup->peers[connection->rank].member != to_members)
+            continue;
+        connection->told = true;
+        regroup_connection_send(connection, REGROUP_TABLE, buffer_begin(table), buffer_size(table));
+    }
+}
+
 /* No rank is missing: write the table, send it to all. */
 static void regroup_conclude(struct regroup *regroup)
 {
@@ -408,17 +419,40 @@ static void regroup_conclude(struct regroup *regroup)
         return;
     }
     regroup_write_table(regroup, draw, &payload);
-    for (struct regroup_connection *connection = regroup->connections; connection; connection = connection->next) {
-        if (!connection->open || !regroup_takes(regroup, connection->rank))
-            continue;
-        connection->told = true;
-        regroup_connection_send(connection, REGROUP_TABLE, buffer_begin(&payload), buffer_size(&payload));
-    }
+    regroup_send_table(regroup, true,
+                       &payload); /* members first: they agree without newcomers, not the other way round */
+    regroup_send_table(regroup, false, &payload);
     regroup_adopt(regroup, buffer_begin(&payload), buffer_size(&payload));
     buffer_free(&payload);
 }
 
 /* ---- newcomers ---- */
+
+/* This newcomer follows a member although a lower one may be alive, which leads: it did not answer for a while. */
+static void regroup_look_lower(struct regroup *regroup, uint64_t now)
+{
+    const bool calls = now >= regroup->looked_lower + LOWER_INTERVAL;
+    for (uint32_t r = 0; r < regroup->bound; r++) {
+        struct regroup_peer *peer = &regroup->peers[r];
+        struct regroup_connection *connection = regroup_connection_to(regroup, r);
+        if (!peer->member || peer->state == REGROUP_PEER_DEAD)
+            continue;
+        if (connection && connection->open) {
+            struct regroup_connection *former = regroup_connection_to(regroup, regroup->bound);
+            if (former) /* it must not admit this rank, too */
+                former->ended = true;
+            peer->state = REGROUP_PEER_UNKNOWN;
+            regroup_follow(regroup, r);
+            return;
+        }
+        if (calls && !connection) {
+            peer->state = REGROUP_PEER_UNKNOWN;
+            regroup_connection_begin(regroup, r);
+        }
+    }
+    if (calls)
+        regroup->looked_lower = now;
+}
 
 /* This newcomer reaches no member: they have ended, or do not answer while they regroup. */
 static void regroup_look_again(struct regroup *regroup, uint64_t now)
@@ -442,6 +476,8 @@ static void regroup_look_again(struct regroup *regroup, uint64_t now)
 static void regroup_seek(struct regroup *regroup, uint64_t now)
 {
     if (regroup->bound != REGROUP_NONE) {
+        if (regroup->is_new)
+            regroup_look_lower(regroup, now);
         if (regroup_join(regroup, regroup->bound, now))
             return;
         regroup->bound = REGROUP_NONE;

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define DEFAULT_LIMIT_SECONDS 60.0
-#define LEAVE_SECONDS         2.0 /* for the launcher to take the members: without it nobody joins anyway */
+#define LEAVE_SECONDS         5.0 /* for the launcher to take the members: without it nobody joins anyway */
 
 struct bootstrap {
     const char *launcher;

@@ -65,7 +65,7 @@ weft_status bootstrap_exchange(struct bootstrap *bootstrap, const struct endpoin
                                struct endpoint_info **endpoints, struct error *error);
 
 /**
- * Leave bytes about the members with the launcher, in place of the former ones; after the exchange. Waits two seconds at
+ * Leave bytes about the members with the launcher, in place of the former ones; after the exchange. Waits five seconds at
  * most. Errors: RENDEZVOUS, TIMEOUT.
  */
 weft_status bootstrap_leave_members(const struct bootstrap *bootstrap, const void *bytes, size_t size,

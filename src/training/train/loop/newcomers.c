@@ -27,7 +27,8 @@ struct run_settings {
     struct mesh first_mesh;
     struct kernel_choice kernels;
     uint32_t rate_ranks;
-    double peak; /* of all ranks together; 0: not measured */
+    double peak;        /* of all ranks together; 0: not measured */
+    uint64_t touchable; /* on the newcomer's node, before the run; 0: it has no other ranks */
 };
 
 static void describe_settings(const struct trainer *trainer, struct run_settings *settings)
@@ -115,6 +116,8 @@ static weft_status prepare_newcomer(struct trainer *trainer, const struct run_se
         (status = trainer_prepare_data(trainer, error)) != WEFT_OK ||
         (status = trainer_open_report(trainer, error)) != WEFT_OK)
         return status;
+    if (settings->touchable)
+        trainer->touchable = settings->touchable;
     trainer->report.run.peak = settings->peak;
     initial_state_clear(trainer);
     return WEFT_OK;
@@ -123,17 +126,38 @@ static weft_status prepare_newcomer(struct trainer *trainer, const struct run_se
 static weft_status share_settings(struct trainer *trainer, struct run_settings *settings, bool *speaks,
                                   struct error *error)
 {
-    struct text ignored = {0}; /* of ranks that have it already: their part is to take part */
-    struct text *text = trainer->is_new && !trainer->dataset ? &trainer->text : &ignored;
+    struct text ignored = {0};
+    struct text *text = &ignored; /* of ranks that have it already: they only take part */
     weft_status status = library_error(
         trainer->context, weft_broadcast(settings, sizeof *settings, WEFT_U8, 0, trainer->world.job), error);
     if (status != WEFT_OK)
         return status;
     if (trainer->is_new && (status = take_settings(trainer, settings, error)) != WEFT_OK)
         return status;
-    text_close(text); /* of an earlier attempt */
-    status = trainer_share_text(trainer, trainer->world.job, text, speaks, error);
+    if (trainer->world.rank == 0 || (trainer->is_new && !trainer->dataset))
+        text = &trainer->text;
+    if (trainer->world.rank != 0)
+        text_close(text); /* of an earlier attempt */
+    status = text_share(text, trainer->context, trainer->world.job, speaks, error);
     text_close(&ignored);
+    return status;
+}
+
+/* What was free on a newcomer's node before the others took memory. */
+static weft_status share_touchable(struct trainer *trainer, struct run_settings *settings, struct error *error)
+{
+    weft_comm *job = trainer->world.job;
+    const uint32_t ranks = trainer->world.job_ranks;
+    const uint64_t own = trainer->is_new ? 0 : trainer->touchable;
+    uint64_t *all = calloc(ranks, sizeof *all);
+    if (!all)
+        return error_memory(error, ranks * sizeof *all, "the memory of the nodes");
+    const weft_status status = library_error(trainer->context, weft_allgather(&own, all, 1, WEFT_U64, job), error);
+    settings->touchable = 0;
+    for (uint32_t r = 0; status == WEFT_OK && r < ranks; r++)
+        if (weft_comm_node_of(job, (int)r) == weft_comm_node(job) && all[r] > settings->touchable)
+            settings->touchable = all[r];
+    free(all);
     return status;
 }
 
@@ -141,22 +165,29 @@ weft_status newcomers_welcome(struct trainer *trainer, bool *speaks, struct erro
 {
     const struct trainer_world *world = &trainer->world;
     struct run_settings settings;
-    uint32_t flags[2] = {trainer->is_new, world->rank == 0 && trainer->is_new}; /* some rank is new; all are */
+    enum { SOME_ARE_NEW, ALL_ARE_NEW, NO_PLAN, FLAGS };
+    uint32_t flags[FLAGS] = {trainer->is_new, world->rank == 0 && trainer->is_new,
+                             trainer->is_new || trainer->left_plan};
     weft_status status =
-        library_error(trainer->context, weft_allreduce(flags, flags, 2, WEFT_U32, WEFT_MAX, world->job), error);
-    if (status != WEFT_OK || !flags[0])
+        library_error(trainer->context, weft_allreduce(flags, flags, FLAGS, WEFT_U32, WEFT_MAX, world->job), error);
+    if (status == WEFT_OK && flags[NO_PLAN]) { /* newcomers may not have it */
+        trainer->config.first_unit = trainer->config.shares = NULL;
+        trainer->left_plan = true;
+    }
+    if (status != WEFT_OK || !flags[SOME_ARE_NEW])
         return status;
-    if (flags[1]) {
+    if (flags[ALL_ARE_NEW]) {
         trainer->agreed = true;
         *speaks = world->rank == 0;
         return error_set(error, WEFT_ERROR_DATA,
                          "all ranks that had the run are lost, and those that have joined since "
                          "do not have its state; run the command again with --resume");
     }
-    trainer->config.first_unit = trainer->config.shares = NULL; /* of a plan, which newcomers may not have */
     if (world->rank == 0)
         describe_settings(trainer, &settings);
     status = share_settings(trainer, &settings, speaks, error);
+    if (status == WEFT_OK)
+        status = share_touchable(trainer, &settings, error);
     if (status == WEFT_OK && trainer->is_new)
         status = prepare_newcomer(trainer, &settings, error);
     if (status != WEFT_OK && trainer->is_new && !recovery_is_possible(trainer, status))

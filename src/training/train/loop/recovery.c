@@ -28,7 +28,7 @@ static void leave_world(struct trainer *trainer)
 {
     struct trainer_world *world = &trainer->world;
     trainer->state.layout = NULL;
-    if (trainer->is_new || (trainer->former.executor && !world->is_whole)) { /* it was still being opened */
+    if (!world->is_whole) { /* it was still being opened */
         trainer_world_close(world);
         return;
     }
@@ -124,7 +124,8 @@ static weft_status choose_ranks(struct trainer *trainer, struct recovery *recove
     const char *reason = recovery->report.reason;
     struct error first = {0};
     weft_status status = WEFT_ERROR_ARGUMENT;
-    for (uint32_t ranks = trainer->world.job_ranks; ranks > 0 && status == WEFT_ERROR_ARGUMENT; ranks--) {
+    for (uint32_t ranks = trainer->world.job_ranks;
+         ranks > 0 && (status == WEFT_ERROR_ARGUMENT || status == WEFT_ERROR_MEMORY); ranks--) {
         error_clear(error);
         status = trainer_world_divide(trainer, ranks, error);
         if (status == WEFT_OK && !trainer_world_is_spare(&trainer->world))
@@ -226,6 +227,7 @@ static weft_status finish(struct trainer *trainer, bool *speaks, struct error *e
 {
     const weft_status status = open_other_parts(trainer, speaks, error);
     trainer->world.is_whole = status == WEFT_OK;
+    trainer->is_new &= status != WEFT_OK;
     return trainer_agree_in_job(trainer, status, speaks, error);
 }
 
@@ -238,7 +240,7 @@ static weft_status recover(struct trainer *trainer, struct recovery *recovery, b
         status = find_ranks(trainer, recovery, admits, speaks, error);
     if (status != WEFT_OK)
         return status;
-    recovery->is_in_world = false; /* if it fails */
+    recovery->is_in_world = recovery->lacks_mesh = false; /* if it fails */
     status = check_number(trainer, recovery, speaks, error);
     if (status == WEFT_OK)
         status = newcomers_welcome(trainer, speaks, error);
@@ -306,7 +308,7 @@ static weft_status recover_at_last(struct trainer *trainer, struct recovery *rec
     if (status != WEFT_OK || error->status != WEFT_OK)
         return error->status;
     trainer_world_close(&trainer->former);
-    trainer->is_new = trainer->course.joining = false;
+    trainer->course.joining = false;
     return WEFT_OK;
 }
 

@@ -139,7 +139,7 @@ weft_status recovery_restore(struct trainer *trainer, struct recovery *recovery,
     }
     if (status == WEFT_OK && !taken) {
         recovery->report.source = REPORT_FROM_STORAGE;
-        status = go_back(trainer, speaks, error);
+        status = trainer_agree_in_job(trainer, go_back(trainer, speaks, error), speaks, error); /* spares do nothing */
     }
     recovery->report.step = state->step;
     course->saved = UINT64_MAX;

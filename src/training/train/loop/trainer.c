@@ -318,7 +318,7 @@ static weft_status save_and_evaluate(struct trainer *trainer, bool *speaks, stru
     if (trainer->world.writer && (trainer->course.saved != state->step || trainer->course.is_best))
         status = save(trainer, true, speaks, error);
     if (status == WEFT_OK)
-        status = note_agreed(trainer, checkpoint_writer_finish(trainer->world.writer, speaks, error));
+        status = note_agreed(trainer, checkpoint_writer_finish(trainer->world.writer, true, speaks, error));
     if (status == WEFT_OK && !trainer->course.stopping && trainer->course.evaluated != state->step)
         status = trainer_evaluate(trainer, error);
     if (status != WEFT_OK)
@@ -331,7 +331,7 @@ static weft_status save_and_evaluate(struct trainer *trainer, bool *speaks, stru
 /* Nothing is under way when ranks join. */
 static weft_status rest_between_steps(struct trainer *trainer, bool *speaks, struct error *error)
 {
-    weft_status status = note_agreed(trainer, checkpoint_writer_finish(trainer->world.writer, speaks, error));
+    weft_status status = note_agreed(trainer, checkpoint_writer_finish(trainer->world.writer, false, speaks, error));
     if (status == WEFT_OK)
         status = finish_copy(trainer, error);
     if (status == WEFT_OK)

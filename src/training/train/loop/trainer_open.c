@@ -138,13 +138,6 @@ static weft_status prepare_run(struct trainer *trainer, struct error *error)
     return status == WEFT_OK ? trainer_prepare_data(trainer, error) : status;
 }
 
-weft_status trainer_share_text(const struct trainer *trainer, weft_comm *comm, struct text *text, bool *speaks,
-                               struct error *error)
-{
-    const struct text_sources sources = sources_of(&trainer->config);
-    return text_open_together(&sources, trainer->context, comm, text, speaks, error);
-}
-
 weft_status trainer_open_report(struct trainer *trainer, struct error *error)
 {
     const struct report_options reports = report_options_of(trainer);
@@ -272,12 +265,13 @@ static void begin_report(struct trainer *trainer, double peak)
 static weft_status begin_run(struct trainer *trainer, bool *speaks, struct error *error)
 {
     const struct train_config *config = &trainer->config;
+    const struct text_sources sources = sources_of(config);
     struct report_options wanted = report_options_of(trainer);
     double peak = 0;
     wanted.out = trainer->user_output; /* the same on every rank */
     weft_status status = choose_kernels(trainer, speaks, error);
     if (status == WEFT_OK)
-        status = trainer_share_text(trainer, trainer->world.comm, &trainer->text, speaks, error);
+        status = text_open_together(&sources, trainer->context, trainer->world.comm, &trainer->text, speaks, error);
     if (status == WEFT_OK)
         status = trainer_agree(trainer, prepare_run(trainer, error), speaks, error);
     if (status != WEFT_OK)
@@ -300,6 +294,7 @@ static weft_status begin_run(struct trainer *trainer, bool *speaks, struct error
         status = trainer_measure_peak(trainer, &peak, error);
     if (status != WEFT_OK)
         return status;
+    trainer->world.is_whole = true;
     trainer->course.begin = trainer->state.step;
     begin_report(trainer, peak);
     trainer_open_describe(trainer);
@@ -335,6 +330,8 @@ weft_status trainer_open(const struct train_config *config, weft_context *contex
     const weft_status status =
         weft_epoch(context) > 0 ? join_run(trainer, speaks, error) : begin_run(trainer, speaks, error);
     if (status != WEFT_OK) {
+        if (weft_epoch(context) > 0 && !trainer->agreed) /* the others go on without this rank */
+            weft_abort(context, error->text);
         trainer_close(trainer);
         return status;
     }

@@ -263,9 +263,9 @@ static weft_status state_checkpoint_writer_finish(struct checkpoint_writer *writ
     return status;
 }
 
-weft_status checkpoint_writer_finish(struct checkpoint_writer *writer, bool *speaks, struct error *error)
+weft_status checkpoint_writer_finish(struct checkpoint_writer *writer, bool last, bool *speaks, struct error *error)
 {
-    return state_checkpoint_writer_finish(writer, false, speaks, error);
+    return state_checkpoint_writer_finish(writer, !last, speaks, error);
 }
 
 /* ---- beginning a checkpoint ---- */

@@ -55,8 +55,9 @@ void checkpoint_writer_release(struct checkpoint_writer *writer);
 /** All ranks: see above. Never waits for a disk. */
 weft_status checkpoint_writer_poll(struct checkpoint_writer *writer, bool *speaks, struct error *error);
 
-/** All ranks: wait until no checkpoint is being written. A failed one is an error, even with `checkpoint_go_on`. */
-weft_status checkpoint_writer_finish(struct checkpoint_writer *writer, bool *speaks, struct error *error);
+/** All ranks: wait until no checkpoint is being written. A failed one is an error; with `checkpoint_go_on` only if it is the
+ * `last`. */
+weft_status checkpoint_writer_finish(struct checkpoint_writer *writer, bool last, bool *speaks, struct error *error);
 
 /**
  * All ranks: update the evaluations in the newest checkpoint's manifest. The checkpoint is complete and of the current

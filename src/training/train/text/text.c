@@ -162,9 +162,7 @@ static weft_status text_give(void *bytes, uint64_t size, weft_context *context, 
     return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(context));
 }
 
-/* All ranks get rank 0's. */
-static weft_status text_share(struct text *text, weft_context *context, weft_comm *comm, bool *speaks,
-                              struct error *error)
+weft_status text_share(struct text *text, weft_context *context, weft_comm *comm, bool *speaks, struct error *error)
 {
     struct tokenizer_file files[TOKENIZER_FILES] = {{.path = TOKENIZER_VOCABULARY}, {.path = TOKENIZER_MERGES}};
     const bool first = weft_comm_rank(comm) == 0;

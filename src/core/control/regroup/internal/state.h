@@ -11,7 +11,8 @@
 
 #include <pthread.h>
 
-#define REGROUP_NONE UINT32_MAX
+#define REGROUP_NONE       UINT32_MAX
+#define REGROUP_RANKS_MOST (1u << 21) /**< of a job, newcomers included */
 
 enum regroup_frame {
     REGROUP_ALIVE = 1, /**< epoch (4), flags (4): at once, then every REGROUP_TICK */
@@ -63,6 +64,7 @@ struct regroup {
     uint32_t ranks;                  /**< above all ranks that have been heard of */
     bool is_new;                     /**< a newcomer that is not a member yet ... */
     uint64_t lost_since;             /**< ... and since when it reaches no member; 0: it does */
+    uint64_t looked_lower;           /**< ... and when it last called members below the one that it follows */
     struct endpoint_info *endpoints; /**< with the listeners that stay open: the first epoch's, or a newcomer's own */
     uint8_t secret[SECRET_BYTES];
     int listener, epoll, wake;

@@ -48,6 +48,7 @@ struct trainer {
     char changes[SETTINGS_TEXT_BYTES]; /* of settings since the checkpoint that was resumed, on rank 0 */
     uint64_t touchable;                /* bytes of memory on this node, before any rank has taken some */
     bool is_new;                       /* it has joined the job, and does not have the run's state yet */
+    bool left_plan;                    /* config.first_unit and shares are no longer those of a plan */
     struct mesh first_mesh;            /* that the run began with */
     char mesh[MESH_TEXT_BYTES];        /* config.mesh, where another one was chosen after ranks changed */
     char placement[MESH_TEXT_BYTES];   /* of a newcomer: config.placement ... */
@@ -72,10 +73,6 @@ void trainer_set_progress(struct trainer *trainer, const struct training_progres
 /** Kernels, devices, text and model, then the data: what a rank prepares alone. Local. */
 weft_status trainer_prepare_model(struct trainer *trainer, struct error *error);
 weft_status trainer_prepare_data(struct trainer *trainer, struct error *error);
-
-/** The tokenizer, read by rank 0 of `comm` and sent to all. Collective over `comm`; *speaks as for agreement_reach(). */
-weft_status trainer_share_text(const struct trainer *trainer, weft_comm *comm, struct text *text, bool *speaks,
-                               struct error *error);
 
 /** Open the report, with its sinks on rank 0. Local. Errors: those of report_open(). */
 weft_status trainer_open_report(struct trainer *trainer, struct error *error);
