@@ -22,9 +22,10 @@ int main(void)
     while (step < STEPS || changed) {
         weft_comm *world = weft_world(context); /* another one after each change of the ranks */
         float sums[2] = {1, (float)weft_waiting(context)};
+        int first = step; /* a failed operation leaves its output undefined */
         weft_status status;
         if (changed) /* one rank may have completed a step that another has not: go on from the first of all */
-            status = weft_allreduce(&step, &step, 1, WEFT_I32, WEFT_MIN, world);
+            status = weft_allreduce(&step, &first, 1, WEFT_I32, WEFT_MIN, world);
         else
             status = weft_allreduce(sums, sums, 2, WEFT_F32, WEFT_SUM, world);
 
@@ -33,10 +34,11 @@ int main(void)
             changed = true;
             if (weft_shrink(context) != WEFT_OK)
                 return fprintf(stderr, "cannot go on: %s\n", weft_message(context)), 1;
-        } else if (changed && step == INT_MAX) {
+        } else if (changed && first == INT_MAX) {
             return fprintf(stderr, "all ranks that knew the step are lost\n"), 1;
         } else if (changed) {
             printf("going on as rank %d of %d\n", weft_comm_rank(world), weft_comm_size(world));
+            step = first;
             changed = false;
         } else {
             if (weft_comm_rank(world) == 0)

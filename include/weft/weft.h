@@ -52,7 +52,8 @@
  * context, calls may come from several threads, but operations on one communicator must start in the same order on all
  * its ranks. The caller arranges that, for example by using each communicator from one thread only. weft_alloc(),
  * weft_free(), weft_abort(), weft_message() and the queries are safe from any thread. Making and freeing communicators,
- * weft_shrink(), weft_grow(), weft_finalize() and group calls must not run at the same time as other calls on the same context.
+ * weft_shrink(), weft_grow(), weft_finalize() and group calls must not run at the same time as other calls on the same
+ * context.
  *
  * ## Order
  *
@@ -219,12 +220,14 @@ WEFT_API void weft_process_close(weft_process *process);
  *
  * Collective: returns when all ranks have arrived. `config` may be NULL, which means that everything is detected:
  * rank and number of ranks come from the launcher (weft run, mpirun, srun, torchrun), and a program without a launcher
- * is a world of one rank. `config` and its strings are needed only
- * during the call. End the context with weft_finalize().
+ * is a world of one rank. A rank that weft run --restarts starts later joins the running job instead: the call returns
+ * when the others admit it in weft_grow() or weft_shrink(), however long that takes (see weft_epoch()). `config` and its
+ * strings are needed only during the call. End the context with weft_finalize().
  *
  * Errors: WEFT_ERROR_ARGUMENT if `context` is NULL or a field of `config` or a variable has an impossible value;
  * WEFT_ERROR_TIMEOUT names the ranks that have not arrived within rendezvous_limit; WEFT_ERROR_RENDEZVOUS if the ranks
- * cannot meet (wrong secret, version, address or port); WEFT_ERROR_NETWORK if no usable network was found;
+ * cannot meet (wrong secret, version, address or port); WEFT_ERROR_PEER if the job that this rank was to join has
+ * ended; WEFT_ERROR_NETWORK if no usable network was found;
  * WEFT_ERROR_MEMORY and WEFT_ERROR_SYSTEM if resources are missing; WEFT_ERROR_DATA if the cluster file is wrong. The
  * message is weft_message(NULL), of the calling thread.
  */
@@ -260,8 +263,8 @@ WEFT_API weft_status weft_finalize(weft_context *context);
  *
  * Every surviving rank calls it after an operation has failed with WEFT_ERROR_PEER, WEFT_ERROR_TIMEOUT,
  * WEFT_ERROR_MISMATCH or WEFT_ERROR_ABORTED. The ranks find each other again and open a new world of those that have
- * come, numbered in their old order. This takes a fraction of a second. Then everything works as before. It may be
- * called after every failure, and survives a failure during the call.
+ * come, in their old order; ranks that wait to join follow them, as in weft_grow(). This takes a fraction of a second.
+ * Then everything works as before. It may be called after every failure, and survives a failure during the call.
  *
  * weft_world() then returns another communicator. Those made before are dead: every call on them is refused except
  * weft_comm_free(), which is not needed, and the queries of rank and size. Their requests have ended; still give them to
@@ -272,35 +275,49 @@ WEFT_API weft_status weft_finalize(weft_context *context);
  * but has not come is named on stderr after late_seconds and left out after rendezvous_limit. If the network is cut in
  * two, the larger side goes on; ties go to the side with the lowest rank.
  *
- * Errors: WEFT_ERROR_STATE if nothing has failed, in a group, or if the job has a single rank; WEFT_ERROR_PEER if this
+ * Errors: WEFT_ERROR_STATE if nothing has failed, in a group, or if the job began with a single rank; WEFT_ERROR_PEER if this
  * rank cannot go on because it is on the smaller side, or the others have gone on without it. The context then stays
  * broken.
  */
 WEFT_API weft_status weft_shrink(weft_context *context);
 
 /**
- * Go on with ranks that wait to join.
+ * Admit the ranks that wait to join.
  *
- * weft run --min-ranks --restarts starts ranks in place of those that were lost. Their weft_init() returns when the
- * others admit them: in weft_shrink(), or here, where nothing has failed. Every rank calls it, with nothing in flight. It
- * opens a new world, as weft_shrink() does; newcomers are numbered after the others. It is no error if none waits.
+ * weft run --min-ranks --restarts starts ranks in place of lost ones. Their weft_init() returns when the others admit
+ * them: in weft_shrink() after a failure, or in this call if nothing has failed.
  *
- * If a rank is lost during the call, the others go on without it: compare weft_comm_size() of the new world.
+ * Collective: every rank of weft_world() calls it, with no operation in flight and no group open. It opens a new world
+ * even if no rank waits. As after weft_shrink(), weft_world() returns another communicator, those made before are dead,
+ * and memory of weft_alloc() stays. The present ranks keep their order; newcomers follow them. A rank that does not
+ * call it is treated as in weft_shrink(): named on stderr after late_seconds, left out after rendezvous_limit.
  *
- * Errors: WEFT_ERROR_STATE with operations in flight, in a group, or if the job began with a single rank; otherwise as
- * weft_shrink(). On a broken context it returns that error: call weft_shrink().
+ * A rank that is lost during the call is left out of the new world and causes no error: compare weft_comm_size().
+ *
+ * Errors: WEFT_ERROR_STATE with operations in flight, with a group open, or if the job began with a single rank. If the
+ * context is broken already, because a rank was lost before the call, the error of that failure: call weft_shrink(),
+ * which admits the waiting ranks, too. Otherwise as weft_shrink().
  */
 WEFT_API weft_status weft_grow(weft_context *context);
 
 /**
- * The ranks that wait to join, as far as this rank knows. They wait at rank 0 of weft_world(), which tells the others that
- * all are to call weft_grow(). A few loads; safe from any thread.
+ * The number of ranks that wait to join, as far as this rank knows.
+ *
+ * Ranks that wait connect to the lowest rank, so only rank 0 of weft_world() sees them; other ranks normally get 0. The
+ * library does not pass the number on: rank 0 has to tell the others that all must call weft_grow(), for example by
+ * adding it to a value that is summed anyway (examples/survivor.c). 0 if `context` is NULL.
+ *
+ * Does not wait for the network. It takes a lock and looks at every rank, so call it once a step rather than in a tight
+ * loop. Safe from any thread.
  */
 WEFT_API int weft_waiting(weft_context *context);
 
 /**
- * How often the ranks have changed: the number of times that weft_shrink() and weft_grow() have opened a new world. More
- * than 0 after weft_init(): this rank has joined a running job, and what the others have, it must get from them.
+ * The job's epoch: 0 at the beginning, larger after each weft_shrink() and weft_grow() that opened a new world.
+ *
+ * One call may raise it by more than 1, if another failure interrupts it. The same on all ranks of a world. If it is
+ * above 0 right after weft_init(), this rank has joined a running job and must get the program's state from the other
+ * ranks. -1 if `context` is NULL.
  */
 WEFT_API int weft_epoch(const weft_context *context);
 
@@ -400,10 +417,11 @@ WEFT_API weft_context *weft_comm_context(const weft_comm *comm);
 WEFT_API int weft_comm_rank(const weft_comm *comm);
 
 /**
- * The number that a rank of `comm` had in the original job.
+ * The number of a rank of `comm` that does not change as ranks are lost and join.
  *
- * weft_shrink() and weft_grow() renumber the ranks, and this is the number of rank `rank` of `comm` before that; a newcomer
- * has one that no other rank has had. -1 if `comm` has no such rank, or was made before the last of those calls.
+ * For a rank that was there at the beginning: its number then. For a newcomer: a larger number that no other rank of
+ * the job has had (WEFT_RANK under weft run). weft_shrink() and weft_grow() renumber ranks, but not this number. -1 if
+ * `comm` has no rank `rank`, or was made before the last of those calls.
  */
 WEFT_API int weft_comm_first_rank(const weft_comm *comm, int rank);
 
@@ -502,8 +520,9 @@ WEFT_API weft_status weft_comm_set_reproducible(weft_comm *comm, bool reproducib
 /**
  * Set how long each later operation on `comm` may wait for a peer that is alive.
  *
- * `seconds`; 0 restores the context's time_limit; INFINITY: as long as it takes, and no rank is named as late, for a rank
- * that waits for messages that come now and then. Ranks may have different limits.
+ * `seconds`: 0 restores the context's time_limit. INFINITY disables the limit, the warning about late ranks and the
+ * search for ranks that have skipped the operation; use it for a communicator on which ranks wait for occasional
+ * messages. A rank that dies is reported all the same. Ranks may have different limits.
  *
  * Errors: WEFT_ERROR_ARGUMENT if `comm` is NULL, or `seconds` is negative or not a number.
  */

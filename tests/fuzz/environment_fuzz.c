@@ -59,10 +59,12 @@ static void check_launcher(enum launcher launcher)
     if (!launcher_is_present(launcher))
         return;
     weft_status status = environment_read(launcher, &environment, &error);
+    const bool joins = environment.served && environment.rank >= environment.ranks; /* a running job */
+    const bool meets = environment.ranks > 1 || joins;
     if (status != WEFT_OK ? !*error.text
-                          : environment.rank >= environment.ranks || !environment.launcher ||
+                          : (environment.rank >= environment.ranks && !joins) || !environment.launcher ||
                                 !memchr(environment.addresses, 0, sizeof environment.addresses) ||
-                                (environment.ranks > 1 && (!*environment.addresses || !*environment.secret)))
+                                (meets && (!*environment.addresses || !*environment.secret)))
         abort();
 }
 

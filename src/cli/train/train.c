@@ -182,7 +182,7 @@ static const char *name_of_run(const struct train_config *config)
     return config->run_name ? config->run_name : *directory ? directory : config->model;
 }
 
-/* A number that weft run tells its ranks; 0: it does not. */
+/* Read a number that weft run sets in the environment; *result stays as it is without it. */
 static weft_status read_number(const char *text, const char *name, uint32_t *result, struct error *error)
 {
     int64_t number = 0;
@@ -278,7 +278,7 @@ static weft_status begin_from(weft_context *context, struct pretrained **pretrai
     return resolve_shape(known ? &shape : NULL, error);
 }
 
-/* The run's ranks tell what is still open. */
+/* Settings that are still open come from the ranks of the running job. */
 static void expect_settings(void)
 {
     struct train_config *config = &chosen.config;

@@ -3,7 +3,7 @@
  * The ranks of a job change: after a failure the survivors go on (weft_shrink()), between operations newcomers are
  * admitted (weft_grow()), and a newcomer waits for that (context_join()). In each case ranks agree on the new membership
  * (regroup.h), fence their memory off from all other ranks, and open everything that ranks share again. State local to
- * this rank stays: memory, requests, the tuner's numbers.
+ * this rank stays: memory and requests, and the tuner's numbers unless ranks join.
  */
 #include "core/collective/communicator/context.h"
 #include "core/collective/internal/execution.h"

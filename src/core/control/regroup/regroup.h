@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Regrouping: after a failure, the surviving ranks find each other and agree on a new membership.
+ * Regrouping: after a failure, or to admit newcomers, the ranks find each other and agree on a new membership.
  *
  * Each agreement begins an *epoch*: some of the ranks of the previous epoch, in their old order, then *newcomers*,
  * renumbered, with a new secret and new control listeners. Ranks here are *first* ranks: their numbers when the job
@@ -13,8 +13,8 @@
  * ranks that answer but have not joined, then leaves them out. Once no rank is missing, the leader sends the table of
  * the new epoch to all that have joined. If a leader dies meanwhile, the next lowest rank takes over.
  *
- * A newcomer follows the lowest living rank, too, and waits until it leads an agreement. It joins no other way, so a
- * failure at any time leaves it where it is: waiting, or a member of the new epoch, whose table it gets.
+ * A newcomer also follows the lowest living rank, and waits until that rank leads an agreement. There is no other way to
+ * join, so a failure at any time leaves the newcomer either waiting or a member of the new epoch, whose table it gets.
  *
  * In a partition the larger side continues. A leader that cannot reach more ranks than have joined it gives up, with a
  * message that says so; ties go to the side with the lowest rank.

@@ -12,7 +12,7 @@
 
 #define KIND_BYTES 16
 
-/* What a command line leaves open: a plan, a checkpoint or the ranks of the beginning have decided it. Sent as bytes. */
+/* Settings that the command line leaves open and that a plan, a checkpoint or the first ranks have decided. Sent as bytes. */
 struct run_settings {
     struct model_shape shape;
     char kind[KIND_BYTES]; /* shape.kind */

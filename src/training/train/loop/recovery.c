@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WAIT_SECONDS  60.0 /* for ranks in place of those without which there is no mesh */
-#define ROUND_SECONDS 1.0  /* after which rank 0 tells the others that it waits on */
+#define WAIT_SECONDS  60.0 /* for replacements, when there is no mesh for the ranks that are left */
+#define ROUND_SECONDS 1.0  /* after which rank 0 tells the others to keep waiting */
 
 bool recovery_is_possible(const struct trainer *trainer, weft_status status)
 {
@@ -288,7 +288,7 @@ static weft_status wait_for_newcomers(struct trainer *trainer, bool *come, struc
     return library_error(trainer->context, status, error);
 }
 
-/* Until no rank is lost meanwhile, and there is a mesh for the ranks. */
+/* Recover, again if further ranks are lost meanwhile, or if newcomers may allow a mesh. */
 static weft_status recover_at_last(struct trainer *trainer, struct recovery *recovery, bool *speaks,
                                    struct error *error)
 {

@@ -94,7 +94,7 @@ static const struct rank_progress *find_lead(const struct rank_progress *all, ui
     return lead;
 }
 
-/* The step of the newest copy that all ranks have which have trained, of their own parts and of those that are lost. */
+/* The newest step of which every rank that has trained has copies: of its own part, and of its lost neighbor's. */
 static uint64_t find_copy(const struct rank_progress *all, uint32_t ranks)
 {
     const struct rank_progress *lead = find_lead(all, ranks);

@@ -2,7 +2,8 @@
 /**
  * Goodput: the share of a run's time in which it took steps that count. The rest is lost: steps that were taken again after
  * the run had gone back, recoveries, and what is between (failed steps until the failure was found, evaluations, pauses for
- * checkpoints). Every rank keeps the account, so that a new rank 0 has it.
+ * checkpoints). Each rank that trains keeps its own account, which a new rank 0 continues. The account of a rank that has
+ * joined, or was a spare, lacks the time before.
  */
 #ifndef WEFT_TRAINING_TRAIN_REPORT_GOODPUT_H
 #define WEFT_TRAINING_TRAIN_REPORT_GOODPUT_H

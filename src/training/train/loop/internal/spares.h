@@ -16,7 +16,7 @@ enum spare_command {
     SPARE_FAILS,    /**< the run has failed, with a message of another rank */
 };
 
-/** Rank 0 tells the spares; on other ranks nothing. Errors: the library's. */
+/** Rank 0 sends the command to all spares; does nothing on other ranks. Errors: the library's. */
 weft_status spares_tell(struct trainer *trainer, enum spare_command command, struct error *error);
 
 /**
