@@ -143,9 +143,12 @@ static void launch_node_add(struct launch_node_node *node, struct reader reader)
 /* A rank that is woken later would take itself for the only survivor. */
 static void launch_node_kill_stopped(const struct launch_node_node *node)
 {
-    for (uint32_t i = 0; i < node->count; i++)
-        if (node->ranks[i].process > 0 && strchr("Tt", process_state(node->ranks[i].process)))
-            kill(-node->ranks[i].process, SIGKILL);
+    for (uint32_t i = 0; i < node->count; i++) {
+        const pid_t process = node->ranks[i].process;
+        const char state = process > 0 ? process_state(process) : 0;
+        if (state == 'T' || state == 't')
+            kill(-process, SIGKILL);
+    }
 }
 
 /* Handle the launcher's frames. */

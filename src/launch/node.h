@@ -2,7 +2,8 @@
 /**
  * The launcher's helper on one host, this machine included. Locally it is a fork of the launcher, on other hosts
  * `weft run --node`, an internal command. It starts the host's ranks, and others in place of those that fail, forwards
- * their output and signals, and reports their ends. When its connection to the launcher closes, it kills all descendants, however the launcher ended.
+ * their output and signals, and reports their ends. When its connection to the launcher closes, it kills all
+ * descendants, however the launcher ended.
  */
 #ifndef WEFT_LAUNCH_NODE_H
 #define WEFT_LAUNCH_NODE_H

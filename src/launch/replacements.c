@@ -83,7 +83,7 @@ static struct host_helper *replacements_helper_of(const struct replacements *rep
     return &replacements->helpers->all[replacements->verdict->hosts[rank] - replacements->config->hosts.hosts];
 }
 
-/* The host for a replacement of `rank`: its own, or the first one with a free place; NULL: there is none now. */
+/* The host for a replacement of `rank`: its own, or the first one with a free slot; NULL: there is none now. */
 static struct host_helper *replacements_find_host(const struct replacements *replacements, uint32_t rank)
 {
     struct host_helpers *helpers = replacements->helpers;
@@ -108,14 +108,14 @@ static bool replacements_place_is_taken(const struct replacements *replacements,
 
 /* ---- starting ---- */
 
-/* Start a replacement of `lost`; false: no host has a free place. */
+/* Start a replacement of `lost`; false: no host has a free slot. */
 static bool replacements_start(struct replacements *replacements, uint32_t lost)
 {
     const struct launch_config *config = replacements->config;
     struct host_helper *helper = replacements_find_host(replacements, lost);
     char line[VERDICT_NAME_BYTES + 128], name[VERDICT_NAME_BYTES];
     if (!helper) {
-        snprintf(line, sizeof line, "weft run: no host has a free place for a replacement of rank %u", lost);
+        snprintf(line, sizeof line, "weft run: no host has a free slot for a replacement of rank %u", lost);
         if (!replacements->waits_for_place)
             output_say(replacements->output, line);
         replacements->waits_for_place = true;

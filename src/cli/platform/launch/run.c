@@ -46,9 +46,10 @@ static const struct cli_option options[] = {
                 "when ranks fail, let the others continue as long as N are left; for weft train and programs that call "
                 "weft_shrink()",
                 .default_text = "end the job"),
-    CLI_INTEGER("restarts", 0, "N", &chosen.restarts, "0", 0, 10000,
-                "when a rank fails and the others continue, start another in its place, up to N times in all; on the "
-                "same host, or one with a free place (hosts with more places than -n needs)"),
+    CLI_INTEGER(
+        "restarts", 0, "N", &chosen.restarts, "0", 0, 10000,
+        "when a rank fails and the others continue, start a replacement, at most N in all: on the same host, or "
+        "else on one with a free slot (list more slots than -n needs)"),
     CLI_NUMBER("grace", 0, "SECONDS", &chosen.grace, "1", 0, 86400,
                "time for the other ranks to end by themselves after one fails", .advanced = true),
     CLI_NUMBER("stop-grace", 0, "SECONDS", &chosen.stop_grace, "0", 0, 1e6,
@@ -241,9 +242,10 @@ const struct command command_run = {
         "When a rank fails, weft run reports it and ends the others. With --min-ranks N, which ranks see as "
         "WEFT_MIN_RANKS, the others continue as long as N are left; this applies once all ranks have met in "
         "weft_init(). With --restarts N as well (WEFT_RESTARTS), a replacement is started for each rank that fails, at "
-        "most N in all; it joins the others, and its WEFT_RANK is a new number, from WEFT_RANKS on. The exit code is that of the first rank that "
-        "failed (with --min-ranks, as long as so many are left: 0 if so many end with 0, otherwise that of the rank "
-        "that ended last), or 128 plus the signal's number; 1 if the ranks could not be started. A second interrupt kills.\n\n"
+        "most N in all; it joins the others, and its WEFT_RANK is a new number, from WEFT_RANKS on. The exit code is "
+        "that of the first rank that failed (with --min-ranks, as long as so many are left: 0 if so many end with 0, "
+        "otherwise that of the rank that ended last), or 128 plus the signal's number; 1 if the ranks could not be "
+        "started. A second interrupt kills.\n\n"
         "Ranks that get SIGTERM or SIGUSR1 and end with exit code 75 ask to be run again, and so does weft run then: a "
         "scheduler that runs the same command again makes them continue.",
     .examples = "weft run -n 4 -- weft train --steps 200\n"

@@ -17,7 +17,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define ATTEMPTS         16  /* failures meanwhile that are survived */
+#define ATTEMPTS         16  /* at most; each further failure during the call costs one */
 #define CONNECT_SECONDS  3.0 /* for the ranks to connect, having just agreed; else they regroup */
 #define FENCE_SECONDS    5.0 /* for a process that was killed to end */
 #define PATIENCE_SECONDS 1e6 /* a newcomer waits for the others to admit it */

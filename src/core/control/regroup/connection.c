@@ -238,7 +238,7 @@ static bool connection_join_handle(struct regroup *regroup, struct regroup_conne
     struct regroup_peer *peer = &regroup->peers[connection->rank];
     if (!bytes)
         return false;
-    if (!peer->member && epoch <= regroup->epoch) /* of a table that its leader took to the grave */
+    if (!peer->member && epoch <= regroup->epoch) /* its leader died before others had that table */
         connection_correct(regroup, connection);
     if (epoch < regroup->epoch || !peer->member)
         return true;
@@ -287,7 +287,7 @@ static bool connection_newcomer_handle(struct regroup *regroup, struct regroup_c
 static void connection_probe_handle(struct regroup *regroup, struct regroup_connection *connection)
 {
     uint32_t leader = regroup->bound;
-    if (leader == connection->rank) /* it did not take the last JOIN: it had not come so far */
+    if (leader == connection->rank) /* it ignored the last JOIN: it had not adopted the table yet */
         connection->joined = false;
     if (!regroup->agreeing || regroup->decided || leader == connection->rank)
         return;

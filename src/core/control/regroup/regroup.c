@@ -630,8 +630,9 @@ weft_status regroup_agree(struct regroup *regroup, const struct endpoint_info *e
             continue;
         warn_at = UINT64_MAX;
         if (wait->late && regroup_missing_describe(regroup, missing, sizeof missing)) {
-            snprintf(message, sizeof message, "%s has not come to weft_shrink() within %g s; it will be left out",
-                     missing, wait->late_seconds);
+            snprintf(message, sizeof message,
+                     "%s has not called weft_shrink() or weft_grow() within %g s; it will be left out", missing,
+                     wait->late_seconds);
             wait->late(wait->context, message);
         }
     }
@@ -639,7 +640,7 @@ weft_status regroup_agree(struct regroup *regroup, const struct endpoint_info *e
     weft_status status = WEFT_OK;
     if (!regroup->decided)
         status =
-            error_set(error, WEFT_ERROR_TIMEOUT, "the surviving ranks have not agreed on a membership; missing: %s",
+            error_set(error, WEFT_ERROR_TIMEOUT, "the ranks have not agreed on a membership; missing: %s",
                       regroup_missing_describe(regroup, missing, sizeof missing) ? missing : "none, but their table");
     else if (regroup->outcome.status != WEFT_OK)
         status = error_set(error, regroup->outcome.status, "%s", regroup->outcome.text);

@@ -3,13 +3,11 @@
 
 #include "base/clock.h"
 #include "base/library_error.h"
-#include "training/checkpoint/directory.h"
 #include "training/train/loop/internal/newcomers.h"
 #include "training/train/loop/internal/recovery_parts.h"
 #include "training/train/loop/internal/spares.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #define WAIT_SECONDS  60.0 /* for replacements, when there is no mesh for the ranks that are left */

@@ -253,19 +253,13 @@ weft_status checkpoint_writer_poll(struct checkpoint_writer *writer, bool *speak
     return status != WEFT_OK || !finished ? status : checkpoint_writer_advance(writer, true, speaks, error);
 }
 
-static weft_status state_checkpoint_writer_finish(struct checkpoint_writer *writer, bool forgive, bool *speaks,
-                                                  struct error *error)
+weft_status checkpoint_writer_finish(struct checkpoint_writer *writer, bool last, bool *speaks, struct error *error)
 {
     weft_status status = WEFT_OK;
     *speaks = true;
     while (status == WEFT_OK && writer && writer->stage != STAGE_NONE)
-        status = checkpoint_writer_advance(writer, forgive, speaks, error);
+        status = checkpoint_writer_advance(writer, !last, speaks, error);
     return status;
-}
-
-weft_status checkpoint_writer_finish(struct checkpoint_writer *writer, bool last, bool *speaks, struct error *error)
-{
-    return state_checkpoint_writer_finish(writer, !last, speaks, error);
 }
 
 /* ---- beginning a checkpoint ---- */
@@ -315,7 +309,7 @@ static weft_status collect_state(struct checkpoint_writer *writer, struct error 
 weft_status checkpoint_writer_begin(struct checkpoint_writer *writer, bool last, bool *speaks, struct error *error)
 {
     const uint64_t called = clock_now();
-    weft_status status = state_checkpoint_writer_finish(writer, true, speaks, error);
+    weft_status status = checkpoint_writer_finish(writer, false, speaks, error);
     if (status != WEFT_OK)
         return status;
     atomic_store(&writer->stop_warming, true);

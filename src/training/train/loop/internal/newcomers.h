@@ -10,9 +10,9 @@
 struct trainer;
 
 /**
- * If some ranks are new (trainer->is_new): they take the run's settings from rank 0 and prepare model and data. A newcomer
- * that cannot (its machine has not the instructions of the run's kernels, the data is not there) aborts the job, so that
- * the others go on without it. Collective over the job. Errors: those of preparing, on that rank; DATA if all ranks are
+ * If some ranks are new (trainer->is_new), they take the run's settings from rank 0 and prepare model and data. A newcomer
+ * that cannot do so (its processor lacks instructions that the run's kernels use, or the data is missing) aborts the job,
+ * and the others go on without it. Collective over the job. Errors: those of preparing, on that rank; DATA if all ranks are
  * new; the library's. *speaks as for agreement_reach().
  */
 weft_status newcomers_welcome(struct trainer *trainer, bool *speaks, struct error *error);
