@@ -9,9 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Factors are long double, so that the double that "67.1 GFLOP/s" reads as is the one that "67100000000" reads as. */
 struct quantity_unit {
     const char *name;
-    double factor;
+    long double factor;
     bool printed; /* quantity_text() uses it; of a quantity, from the smallest to the largest */
 };
 
@@ -21,9 +22,9 @@ static const struct quantity_unit units_of_bytes[] = {
     {"MiB", 1048576, false}, {"GiB", 1073741824, false}, {"TiB", 1099511627776, false},
 };
 static const struct quantity_unit units_of_seconds[] = {
-    {"ns", 1e-9, true},
-    {"us", 1e-6, true},
-    {"ms", 1e-3, true},
+    {"ns", 1e-9L, true},
+    {"us", 1e-6L, true},
+    {"ms", 1e-3L, true},
     {"s", 1, true},
 };
 static const struct quantity_unit units_of_bandwidth[] = {
@@ -35,7 +36,7 @@ static const struct quantity_unit units_of_bandwidth[] = {
     {"KiB/s", 1024, false},
     {"MiB/s", 1048576, false},
     {"GiB/s", 1073741824, false},
-    {"bit/s", 1 / 8.0, false},
+    {"bit/s", 1 / 8.0L, false},
     {"kbit/s", 1e3 / 8, false},
     {"Mbit/s", 1e6 / 8, false},
     {"Gbit/s", 1e9 / 8, false},
@@ -70,8 +71,8 @@ weft_status quantity_parse(const char *text, const char *what, enum quantity qua
                            double *value, struct error *error)
 {
     char *end = NULL, low[QUANTITY_TEXT_BYTES], high[QUANTITY_TEXT_BYTES];
-    double number = strtod(text, &end), factor = 1;
-    if (end == text || isspace((unsigned char)*text) || !isfinite(number))
+    long double read = strtold(text, &end), factor = 1;
+    if (end == text || isspace((unsigned char)*text) || !isfinite(read))
         return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' is '%.100s'; it must be %s", what, text,
                          quantities[quantity].example);
     while (*end == ' ')
@@ -85,7 +86,7 @@ weft_status quantity_parse(const char *text, const char *what, enum quantity qua
     if (factor == 0)
         return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' is '%.100s', and '%.40s' is not a unit of it; it must be %s",
                          what, text, end, quantities[quantity].example);
-    number *= factor;
+    double number = (double)(read * factor);
     if (!(number >= least && number <= most))
         return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' is %.100s; it must be from %s to %s", what, text,
                          quantity_text(least, quantity, low), quantity_text(most, quantity, high));
@@ -100,7 +101,7 @@ char *quantity_text(double value, enum quantity quantity, char buffer[QUANTITY_T
         if (units[i].printed && (!unit || fabs(value) >= units[i].factor * (1 - 1e-9)))
             unit = &units[i];
     if (unit && value != 0)
-        snprintf(buffer, QUANTITY_TEXT_BYTES, "%.6g %s", value / unit->factor, unit->name);
+        snprintf(buffer, QUANTITY_TEXT_BYTES, "%.6g %s", (double)(value / unit->factor), unit->name);
     else
         snprintf(buffer, QUANTITY_TEXT_BYTES, "%.6g", value);
     return buffer;
