@@ -93,14 +93,14 @@ def run(name, launch, words, kills=(), stop=0, program=WEFT):
 
 
 hashes = {}
+SAME = ["--model", "--optimizer", "--dropout", "--steps", "--tokenizer"]  # options that change the bits
 
 
 def reference(launch, words):
     """What a run that nobody kills ends with; without a tensor axis the mesh does not change that."""
     chosen = [launch, words]
     if not any("tensor" in word for word in words):
-        same = ("--model", "--optimizer", "--dropout", "--steps")
-        chosen = [["-n", "1"], [word for pair in zip(words[::2], words[1::2]) if pair[0] in same for word in pair]]
+        chosen = [["-n", "1"], [word for pair in zip(words[::2], words[1::2]) if pair[0] in SAME for word in pair]]
     key = str(chosen)
     if key not in hashes:
         code, output, _, hashes[key] = run(f"whole{len(hashes)}", *chosen)

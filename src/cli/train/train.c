@@ -24,6 +24,8 @@ static struct {
     struct cli_list rates;
     double grace;
     bool quiet, fresh;
+    FILE *output; /* NULL: --quiet */
+    struct pretrained *pretrained;
 } chosen;
 
 #define INTEGER(name, letter, value, where, start, least, most, ...)                                                   \
@@ -247,9 +249,8 @@ static void adjust_shape(struct train_config *config)
     config->vocabulary_chosen = chosen.vocabulary || chosen.from;
 }
 
-static weft_status resolve_shape(const struct model_shape *known, struct error *error)
+static weft_status resolve_shape(struct train_config *config, const struct model_shape *known, struct error *error)
 {
-    struct train_config *config = &chosen.config;
     if (!chosen.from && !config->model)
         config->model = "gpt";
     weft_status status = training_shape_of(chosen.from, config->model, known, &config->shape, error);
@@ -263,29 +264,45 @@ static weft_status resolve_shape(const struct model_shape *known, struct error *
 }
 
 /* Open the weights of --from, and take their shape. */
-static weft_status begin_from(weft_context *context, struct pretrained **pretrained, bool *speaks, struct error *error)
+static weft_status begin_from(weft_context *context, struct train_config *config, bool *speaks, struct error *error)
 {
     struct model_shape shape;
     bool known;
     weft_comm *world = weft_world(context);
+    pretrained_close(chosen.pretrained); /* of a beginning that failed */
+    chosen.pretrained = NULL;
     weft_status status =
-        pretrained_open_together(chosen.from, context, world, pretrained, &shape, &known, speaks, error);
+        pretrained_open_together(chosen.from, context, world, &chosen.pretrained, &shape, &known, speaks, error);
     if (status != WEFT_OK)
         return status;
-    chosen.config.pretrained = *pretrained;
-    chosen.config.from = chosen.from;
+    config->pretrained = chosen.pretrained;
+    config->from = chosen.from;
     *speaks = weft_comm_rank(world) == 0; /* errors from here on are the same on all ranks */
-    return resolve_shape(known ? &shape : NULL, error);
+    return resolve_shape(config, known ? &shape : NULL, error);
 }
 
 /* Settings that are still open come from the ranks of the running job. */
-static void expect_settings(void)
+static void expect_settings(struct train_config *config)
 {
-    struct train_config *config = &chosen.config;
     config->from = chosen.from;
     if (!config->model)
         config->model = chosen.from;
     config->run_name = name_of_run(config);
+}
+
+static weft_status train_settle(weft_context *context, uint32_t first_ranks, struct train_config *config, bool *speaks,
+                                struct error *error)
+{
+    weft_status status = WEFT_OK;
+    if (!first_ranks) {
+        expect_settings(config);
+        return WEFT_OK;
+    }
+    if (chosen.from)
+        status = begin_from(context, config, speaks, error);
+    if (status == WEFT_OK)
+        status = train_plan_settle(&chosen.plan, context, first_ranks, config, stderr, chosen.output, speaks, error);
+    return status;
 }
 
 static weft_status train_run(struct command_call *call, struct error *error)
@@ -294,7 +311,7 @@ static weft_status train_run(struct command_call *call, struct error *error)
     if (status == WEFT_OK)
         status = train_plan_begin(&chosen.plan, call->arguments, &chosen.config, error);
     if (status == WEFT_OK && !chosen.from)
-        status = resolve_shape(NULL, error);
+        status = resolve_shape(&chosen.config, NULL, error);
     if (status != WEFT_OK)
         return status;
     weft_context *context;
@@ -313,20 +330,11 @@ static weft_status train_run(struct command_call *call, struct error *error)
         fprintf(call->output, "no checkpoint in %s yet: from the first step\n", chosen.config.checkpoint_dir);
 
     struct trainer *trainer = NULL;
-    struct pretrained *pretrained = NULL;
     bool speaks = true;
-    const bool joins = weft_epoch(context) > 0; /* a run whose other ranks have done this */
-    if (joins)
-        expect_settings();
-    if (chosen.from && !joins)
-        status = begin_from(context, &pretrained, &speaks, error);
-    if (status == WEFT_OK && !joins)
-        status = train_plan_settle(&chosen.plan, context, &chosen.config, stderr, chosen.quiet ? NULL : call->output,
-                                   &speaks, error);
-    if (status == WEFT_OK)
-        status = trainer_open(&chosen.config, context, weft_world(context), chosen.quiet ? NULL : call->output, stop,
-                              &trainer, &speaks, error);
-    pretrained_close(pretrained);
+    chosen.output = chosen.quiet ? NULL : call->output;
+    chosen.config.settle = train_settle;
+    status = trainer_open(&chosen.config, context, weft_world(context), chosen.output, stop, &trainer, &speaks, error);
+    pretrained_close(chosen.pretrained);
     if (status == WEFT_OK)
         status = trainer_run(trainer, &speaks, error);
     const int stopped_by = trainer ? trainer_stopped_by(trainer) : 0;

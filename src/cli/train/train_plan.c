@@ -168,6 +168,7 @@ static weft_status settle_automatic(struct train_plan *plan, const struct model_
                                     struct error *error)
 {
     char text[STRATEGY_TEXT_BYTES];
+    plan_free(&plan->plan); /* of a beginning that failed */
     const weft_status status =
         auto_plan_reach(config, description, context, weft_world(context), &plan->plan, speaks, error);
     if (status != WEFT_OK)
@@ -179,10 +180,10 @@ static weft_status settle_automatic(struct train_plan *plan, const struct model_
     return WEFT_OK;
 }
 
-weft_status train_plan_settle(struct train_plan *plan, weft_context *context, struct train_config *config,
-                              FILE *warnings, FILE *output, bool *speaks, struct error *error)
+weft_status train_plan_settle(struct train_plan *plan, weft_context *context, uint32_t first_ranks,
+                              struct train_config *config, FILE *warnings, FILE *output, bool *speaks,
+                              struct error *error)
 {
-    const uint32_t ranks = (uint32_t)weft_comm_size(weft_world(context));
     const bool first = weft_comm_rank(weft_world(context)) == 0;
     struct model_description *description;
     if (!plan->path && !plan->automatic)
@@ -196,7 +197,7 @@ weft_status train_plan_settle(struct train_plan *plan, weft_context *context, st
     if (plan->automatic)
         status = settle_automatic(plan, description, context, config, first ? output : NULL, speaks, error);
     else
-        status = settle_given(plan, description, ranks, config, first ? warnings : NULL, error);
+        status = settle_given(plan, description, first_ranks, config, first ? warnings : NULL, error);
     model_description_free(description);
     return status;
 }

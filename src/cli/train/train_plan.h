@@ -22,11 +22,13 @@ weft_status train_plan_begin(struct train_plan *plan, char *const *arguments, st
                              struct error *error);
 
 /**
- * When the ranks are known: compare the plan with the run, or make one. With --force, differences are printed to
- * `warnings`. Collective. Errors: ARGUMENT with all differences; those of auto_plan_reach().
+ * When the ranks are known: compare the plan with a run on `first_ranks` ranks, or make one for the ranks that there are.
+ * With --force, differences are printed to `warnings`. Collective. May be called again, with another `config`, when ranks
+ * are lost before the run has begun. Errors: ARGUMENT with all differences; those of auto_plan_reach().
  */
-weft_status train_plan_settle(struct train_plan *plan, weft_context *context, struct train_config *config,
-                              FILE *warnings, FILE *output, bool *speaks, struct error *error);
+weft_status train_plan_settle(struct train_plan *plan, weft_context *context, uint32_t first_ranks,
+                              struct train_config *config, FILE *warnings, FILE *output, bool *speaks,
+                              struct error *error);
 
 void train_plan_free(struct train_plan *plan);
 

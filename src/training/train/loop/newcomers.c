@@ -3,7 +3,7 @@
 
 #include "base/library_error.h"
 #include "training/train/loop/internal/initial_state.h"
-#include "training/train/loop/internal/recovery.h"
+#include "training/train/loop/internal/recovery_parts.h"
 #include "training/train/loop/internal/trainer_parts.h"
 
 #include <stdio.h>
@@ -60,6 +60,12 @@ static void describe_settings(const struct trainer *trainer, struct run_settings
     settings->peak = trainer->report.run.peak;
 }
 
+static void leave_plan(struct trainer *trainer)
+{
+    trainer->config.first_unit = trainer->config.shares = NULL;
+    trainer->left_plan = true;
+}
+
 /* A static string. */
 static const char *static_kind(const char *name)
 {
@@ -100,6 +106,7 @@ static weft_status take_settings(struct trainer *trainer, const struct run_setti
     config->placement = *trainer->placement ? trainer->placement : NULL;
     snprintf(trainer->resume, sizeof trainer->resume, "%s", settings->resume);
     config->resume = *trainer->resume ? trainer->resume : NULL;
+    leave_plan(trainer);
     trainer->first_mesh = settings->first_mesh;
     trainer->kernels = settings->kernels;
     trainer->rate_ranks = settings->rate_ranks;
@@ -123,22 +130,23 @@ static weft_status prepare_newcomer(struct trainer *trainer, const struct run_se
     return WEFT_OK;
 }
 
-static weft_status share_settings(struct trainer *trainer, struct run_settings *settings, bool *speaks,
+/* From rank `root`, which has the run. */
+static weft_status share_settings(struct trainer *trainer, uint32_t root, struct run_settings *settings, bool *speaks,
                                   struct error *error)
 {
     struct text ignored = {0};
     struct text *text = &ignored; /* of ranks that have it already: they only take part */
     weft_status status = library_error(
-        trainer->context, weft_broadcast(settings, sizeof *settings, WEFT_U8, 0, trainer->world.job), error);
+        trainer->context, weft_broadcast(settings, sizeof *settings, WEFT_U8, (int)root, trainer->world.job), error);
     if (status != WEFT_OK)
         return status;
     if (trainer->is_new && (status = take_settings(trainer, settings, error)) != WEFT_OK)
         return status;
-    if (trainer->world.rank == 0 || (trainer->is_new && !trainer->dataset))
+    if (trainer->world.rank == root || (trainer->is_new && !trainer->dataset))
         text = &trainer->text;
-    if (trainer->world.rank != 0)
+    if (trainer->world.rank != root)
         text_close(text); /* of an earlier attempt */
-    status = text_share(text, trainer->context, trainer->world.job, speaks, error);
+    status = text_share(text, (int)root, trainer->context, trainer->world.job, speaks, error);
     text_close(&ignored);
     return status;
 }
@@ -161,31 +169,51 @@ static weft_status share_touchable(struct trainer *trainer, struct run_settings 
     return status;
 }
 
-weft_status newcomers_welcome(struct trainer *trainer, bool *speaks, struct error *error)
+/* No rank has the run. */
+static weft_status begin_instead(struct trainer *trainer, struct recovery *recovery, uint32_t first_ranks, bool *speaks,
+                                 struct error *error)
+{
+    recovery->begins = first_ranks > 0;
+    if (recovery->begins) {
+        trainer->first_ranks = first_ranks;
+        return WEFT_OK;
+    }
+    trainer->agreed = true;
+    *speaks = trainer->world.rank == 0;
+    return error_set(error, WEFT_ERROR_DATA,
+                     "all ranks that had the run are lost, and those that have joined since "
+                     "do not have its state; run the command again with --resume");
+}
+
+weft_status newcomers_welcome(struct trainer *trainer, struct recovery *recovery, bool *speaks, struct error *error)
 {
     const struct trainer_world *world = &trainer->world;
     struct run_settings settings;
-    enum { SOME_ARE_NEW, ALL_ARE_NEW, NO_PLAN, FLAGS };
-    uint32_t flags[FLAGS] = {trainer->is_new, world->rank == 0 && trainer->is_new,
-                             trainer->is_new || trainer->left_plan};
+    enum {
+        SOME_ARE_NEW,
+        NO_PLAN,
+        RANKS_FROM_ROOT,
+        FIRST_RANKS,
+        FLAGS
+    }; /* the root is the lowest rank that is not new */
+    uint32_t flags[FLAGS] = {trainer->is_new, trainer->is_new || trainer->left_plan,
+                             trainer->is_new ? 0 : world->job_ranks - world->rank, trainer->first_ranks};
     weft_status status =
         library_error(trainer->context, weft_allreduce(flags, flags, FLAGS, WEFT_U32, WEFT_MAX, world->job), error);
-    if (status == WEFT_OK && flags[NO_PLAN]) { /* newcomers may not have it */
-        trainer->config.first_unit = trainer->config.shares = NULL;
-        trainer->left_plan = true;
-    }
+    recovery->begins = false;
+    if (status == WEFT_OK && !flags[RANKS_FROM_ROOT])
+        return begin_instead(trainer, recovery, flags[FIRST_RANKS], speaks, error);
+    const uint32_t root = world->job_ranks - flags[RANKS_FROM_ROOT];
+    if (status == WEFT_OK && flags[NO_PLAN]) /* newcomers may not have it */
+        leave_plan(trainer);
     if (status != WEFT_OK || !flags[SOME_ARE_NEW])
         return status;
-    if (flags[ALL_ARE_NEW]) {
-        trainer->agreed = true;
-        *speaks = world->rank == 0;
-        return error_set(error, WEFT_ERROR_DATA,
-                         "all ranks that had the run are lost, and those that have joined since "
-                         "do not have its state; run the command again with --resume");
-    }
-    if (world->rank == 0)
+    if (trainer->is_new && (!trainer->dataset || trainer->prepares_to_begin))
+        status = trainer_prepare_again(trainer, false, speaks, error);
+    if (world->rank == root)
         describe_settings(trainer, &settings);
-    status = share_settings(trainer, &settings, speaks, error);
+    if (status == WEFT_OK)
+        status = share_settings(trainer, root, &settings, speaks, error);
     if (status == WEFT_OK)
         status = share_touchable(trainer, &settings, error);
     if (status == WEFT_OK && trainer->is_new)

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/library_error.h"
+#include "training/train/loop/internal/begin.h"
 #include "training/train/loop/internal/newcomers.h"
 #include "training/train/loop/internal/recovery_parts.h"
 #include "training/train/loop/internal/spares.h"
@@ -72,7 +73,7 @@ static weft_status check_number(struct trainer *trainer, struct recovery *recove
     recovery->is_over = trainer->agreed = true;
     *speaks = world->rank == 0;
     return error_set(error, WEFT_ERROR_PEER, "%u of %u ranks are left, fewer than --min-ranks %u: %s", world->job_ranks,
-                     trainer->former.job_ranks, least, recovery->report.reason);
+                     recovery->report.ranks_before, least, recovery->report.reason);
 }
 
 /* ---- the mesh ---- */
@@ -90,10 +91,7 @@ static weft_status try_new_mesh(struct trainer *trainer, const struct mesh *mesh
 {
     error_clear(error);
     trainer->config.mesh = mesh_print(mesh, trainer->mesh);
-    weft_status status = trainer_agree(trainer, trainer_world_choose(trainer, error), speaks, error);
-    if (status == WEFT_OK)
-        status = trainer_world_measure(trainer, speaks, error);
-    return status == WEFT_OK ? trainer_world_check(trainer, speaks, error) : status;
+    return trainer_world_settle(trainer, speaks, error);
 }
 
 /* The first mesh that the world's ranks can have and that fits into their memory. Not for spares. */
@@ -116,8 +114,7 @@ static weft_status choose_new_mesh(struct trainer *trainer, bool *speaks, struct
     return status;
 }
 
-/* As many ranks as there is a mesh for; the others are spares. */
-static weft_status choose_ranks(struct trainer *trainer, struct recovery *recovery, bool *speaks, struct error *error)
+weft_status recovery_choose_ranks(struct trainer *trainer, struct recovery *recovery, bool *speaks, struct error *error)
 {
     const char *reason = recovery->report.reason;
     struct error first = {0};
@@ -142,20 +139,6 @@ static weft_status choose_ranks(struct trainer *trainer, struct recovery *recove
 }
 
 /* ---- what rank 0 does ---- */
-
-/* Before the state, which a checkpoint may have. Local. */
-static weft_status take_over_checkpoints(struct trainer *trainer, struct error *error)
-{
-    const struct train_config *config = &trainer->config;
-    weft_status status = WEFT_OK;
-    if (trainer->world.rank != 0)
-        return WEFT_OK;
-    if (config->checkpoint_dir && !trainer->claim)
-        status = checkpoint_claim(config->checkpoint_dir, &trainer->claim, error);
-    if (status == WEFT_OK && (config->checkpoint_dir || config->resume) && !trainer->identity.hash)
-        status = dataset_identify(trainer->dataset, &trainer->identity, error);
-    return status;
-}
 
 /* Metrics go on if their files can be opened here. The run goes on in any case. */
 static void take_over_report(struct trainer *trainer, struct recovery *recovery)
@@ -193,14 +176,13 @@ static double end_phase(struct recovery *recovery)
     return (double)(now - began) * 1e-9;
 }
 
-/* Everything but the state, which is 0. Spares have nothing. */
-static weft_status open_world(struct trainer *trainer, bool *speaks, struct error *error)
+weft_status recovery_open_world(struct trainer *trainer, bool *speaks, struct error *error)
 {
     weft_status status = WEFT_OK;
     if (!trainer_world_is_spare(&trainer->world)) {
         status = trainer_world_open(trainer, speaks, error);
         if (status == WEFT_OK)
-            status = take_over_checkpoints(trainer, error);
+            status = trainer_open_checkpoints(trainer, error);
     }
     return trainer_agree_in_job(trainer, status, speaks, error);
 }
@@ -241,17 +223,19 @@ static weft_status recover(struct trainer *trainer, struct recovery *recovery, b
     recovery->is_in_world = recovery->lacks_mesh = false; /* if it fails */
     status = check_number(trainer, recovery, speaks, error);
     if (status == WEFT_OK)
-        status = newcomers_welcome(trainer, speaks, error);
+        status = newcomers_welcome(trainer, recovery, speaks, error);
+    if (status == WEFT_OK && recovery->begins)
+        return trainer_begin(trainer, recovery, speaks, error);
     if (status == WEFT_OK)
         status = recovery_agree_on_step(trainer, recovery, speaks, error);
     report->agree_seconds += end_phase(recovery);
     if (status == WEFT_OK)
-        status = choose_ranks(trainer, recovery, speaks, error);
+        status = recovery_choose_ranks(trainer, recovery, speaks, error);
     if (status != WEFT_OK)
         return status;
     if (trainer->former.executor)
         executor_keep_state(trainer->former.executor);
-    status = open_world(trainer, speaks, error);
+    status = recovery_open_world(trainer, speaks, error);
     report->rebuild_seconds += end_phase(recovery);
     if (status == WEFT_OK)
         status = recovery_restore(trainer, recovery, speaks, error);
@@ -340,8 +324,12 @@ weft_status recovery_run(struct trainer *trainer, bool *speaks, struct error *er
     return WEFT_OK;
 }
 
-weft_status recovery_join(struct trainer *trainer, bool *speaks, struct error *error)
+weft_status recovery_join(struct trainer *trainer, bool *begun, bool *speaks, struct error *error)
 {
-    struct recovery recovery = {.mark = clock_now(), .is_in_world = true};
-    return recover_at_last(trainer, &recovery, speaks, error);
+    const uint32_t ranks = trainer->world.job_ranks;
+    struct recovery recovery = {
+        .mark = clock_now(), .is_in_world = error->status == WEFT_OK, .report = {.ranks_before = ranks}};
+    const weft_status status = recover_at_last(trainer, &recovery, speaks, error);
+    *begun = recovery.begins;
+    return status;
 }

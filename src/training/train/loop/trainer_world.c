@@ -35,7 +35,7 @@ weft_status trainer_world_divide(struct trainer *trainer, uint32_t ranks, struct
 
 /* ---- the choice ---- */
 
-weft_status trainer_world_choose(struct trainer *trainer, struct error *error)
+static weft_status world_choose(struct trainer *trainer, struct error *error)
 {
     const struct train_config *config = &trainer->config;
     struct trainer_world *world = &trainer->world;
@@ -51,7 +51,7 @@ weft_status trainer_world_choose(struct trainer *trainer, struct error *error)
                : status;
 }
 
-weft_status trainer_world_measure(struct trainer *trainer, bool *speaks, struct error *error)
+static weft_status world_measure(struct trainer *trainer, bool *speaks, struct error *error)
 {
     const size_t layers = trainer->description->layer_count;
     struct trainer_world *world = &trainer->world;
@@ -87,9 +87,12 @@ static weft_status check_memory(struct trainer *trainer, struct error *error)
                         trainer->touchable, &world->memory, error);
 }
 
-weft_status trainer_world_check(struct trainer *trainer, bool *speaks, struct error *error)
+weft_status trainer_world_settle(struct trainer *trainer, bool *speaks, struct error *error)
 {
-    return trainer_agree(trainer, check_memory(trainer, error), speaks, error);
+    weft_status status = trainer_agree(trainer, world_choose(trainer, error), speaks, error);
+    if (status == WEFT_OK)
+        status = world_measure(trainer, speaks, error);
+    return status == WEFT_OK ? trainer_agree(trainer, check_memory(trainer, error), speaks, error) : status;
 }
 
 /* ---- opening ---- */

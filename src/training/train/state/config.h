@@ -17,6 +17,14 @@ struct executor_pace;
 struct profile;
 
 struct train_config {
+    /**
+     * Settles what the rest leaves open; NULL: nothing. Called when a run begins, collectively, again if ranks are lost
+     * meanwhile; `first_ranks`: how many the job began with. On a rank that joins a run, which gets its settings from the
+     * others, it is called with 0, and is local.
+     */
+    weft_status (*settle)(weft_context *context, uint32_t first_ranks, struct train_config *config, bool *speaks,
+                          struct error *error);
+
     struct model_shape shape;
     bool vocabulary_chosen; /**< shape.vocabulary is the user's; otherwise the data's tokenizer decides */
     const char *model;      /**< the shape's name, for messages */

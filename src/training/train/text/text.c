@@ -156,40 +156,43 @@ struct travelling_text {
     uint64_t sizes[TOKENIZER_FILES]; /* 0: no tokenizer */
 };
 
-static weft_status text_give(void *bytes, uint64_t size, weft_context *context, weft_comm *comm, struct error *error)
+static weft_status text_give(void *bytes, uint64_t size, int root, weft_context *context, weft_comm *comm,
+                             struct error *error)
 {
-    weft_status status = weft_broadcast(bytes, size, WEFT_U8, 0, comm);
+    weft_status status = weft_broadcast(bytes, size, WEFT_U8, root, comm);
     return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(context));
 }
 
-weft_status text_share(struct text *text, weft_context *context, weft_comm *comm, bool *speaks, struct error *error)
+weft_status text_share(struct text *text, int root, weft_context *context, weft_comm *comm, bool *speaks,
+                       struct error *error)
 {
     struct tokenizer_file files[TOKENIZER_FILES] = {{.path = TOKENIZER_VOCABULARY}, {.path = TOKENIZER_MERGES}};
-    const bool first = weft_comm_rank(comm) == 0;
+    const bool gives = weft_comm_rank(comm) == root;
     struct travelling_text travelling = {.text = *text};
-    weft_status status = first && text->tokenizer ? tokenizer_format(text->tokenizer, files, error) : WEFT_OK;
+    weft_status status = gives && text->tokenizer ? tokenizer_format(text->tokenizer, files, error) : WEFT_OK;
     for (int i = 0; i < TOKENIZER_FILES; i++)
         travelling.sizes[i] = files[i].size;
     status = agreement_reach(context, comm, status, error, speaks);
     if (status == WEFT_OK)
-        status = text_give(&travelling, sizeof travelling, context, comm, error);
+        status = text_give(&travelling, sizeof travelling, root, context, comm, error);
+    if (!gives)
+        travelling.text.tokenizer = NULL; /* an address of another process */
     if (status != WEFT_OK || !travelling.sizes[0]) {
         tokenizer_files_free(files);
-        if (!first)
+        if (!gives && status == WEFT_OK)
             *text = travelling.text;
         return status;
     }
-    for (int i = 0; i < TOKENIZER_FILES && !first && status == WEFT_OK; i++) {
+    for (int i = 0; i < TOKENIZER_FILES && !gives && status == WEFT_OK; i++) {
         files[i].size = travelling.sizes[i];
         if (!(files[i].text = calloc(1, files[i].size + 1)))
             status = error_memory(error, files[i].size, "a tokenizer");
     }
     status = agreement_reach(context, comm, status, error, speaks);
     for (int i = 0; i < TOKENIZER_FILES && status == WEFT_OK; i++)
-        status = text_give(files[i].text, files[i].size, context, comm, error);
-    if (status == WEFT_OK && !first) {
+        status = text_give(files[i].text, files[i].size, root, context, comm, error);
+    if (status == WEFT_OK && !gives) {
         *text = travelling.text;
-        text->tokenizer = NULL;
         status = tokenizer_parse(files, &text->tokenizer, error);
     }
     tokenizer_files_free(files);
@@ -205,7 +208,7 @@ weft_status text_open_together(const struct text_sources *sources, weft_context 
     weft_status status = weft_comm_rank(comm) == 0 ? text_open_model(sources, text, error) : WEFT_OK;
     status = agreement_reach(context, comm, status, error, speaks);
     if (status == WEFT_OK && weft_comm_size(comm) > 1)
-        status = text_share(text, context, comm, speaks, error);
+        status = text_share(text, 0, context, comm, speaks, error);
     if (status != WEFT_OK)
         text_close(text);
     return status;

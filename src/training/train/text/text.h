@@ -55,8 +55,9 @@ weft_status text_open_weights(const char *path, size_t vocabulary, struct text *
 weft_status text_open_together(const struct text_sources *sources, weft_context *context, weft_comm *comm,
                                struct text *text, bool *speaks, struct error *error);
 
-/** All ranks get rank 0's, in place of what their `text` held, which they have closed. Collective, as above. */
-weft_status text_share(struct text *text, weft_context *context, weft_comm *comm, bool *speaks, struct error *error);
+/** All ranks get rank `root`'s, in place of what their `text` held, which they have closed. Collective, as above. */
+weft_status text_share(struct text *text, int root, weft_context *context, weft_comm *comm, bool *speaks,
+                       struct error *error);
 
 /**
  * Compare `text`, of a run's model, with the run's data, and complete it. Text data must be encoded with

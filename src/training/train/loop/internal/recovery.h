@@ -12,6 +12,9 @@
  * since then are repeated. The bits are those of a run whose ranks stayed the same.
  *
  * The new rank 0 takes over output, reports and checkpoints.
+ *
+ * Ranks that are lost before the run has begun: the others come here too, as if they were new. If some rank has begun, they
+ * join it; otherwise all begin again.
  */
 #ifndef WEFT_TRAINING_TRAIN_LOOP_INTERNAL_RECOVERY_H
 #define WEFT_TRAINING_TRAIN_LOOP_INTERNAL_RECOVERY_H
@@ -35,7 +38,11 @@ bool recovery_is_possible(const struct trainer *trainer, weft_status status);
  */
 weft_status recovery_run(struct trainer *trainer, bool *speaks, struct error *error);
 
-/** The same for a newcomer, whose context was admitted: trainer->is_new, and nothing is prepared. */
-weft_status recovery_join(struct trainer *trainer, bool *speaks, struct error *error);
+/**
+ * The same for a rank without the run, trainer->is_new: a newcomer, whose context was admitted; or one that was there from
+ * the first (trainer->first_ranks), and had the failure in `error` while the run began. *begun: no rank had the run, so they
+ * have begun it (begin.h).
+ */
+weft_status recovery_join(struct trainer *trainer, bool *begun, bool *speaks, struct error *error);
 
 #endif

@@ -30,6 +30,7 @@ struct trainer_course {
 
 struct trainer {
     struct train_config config;
+    const struct train_config *given; /* the caller's, until the run has begun */
     weft_context *context;
     struct trainer_world world;  /* of its ranks */
     struct trainer_world former; /* the world before a loss, until `world` has its weights and moments */
@@ -48,15 +49,17 @@ struct trainer {
     char changes[SETTINGS_TEXT_BYTES]; /* of settings since the checkpoint that was resumed, on rank 0 */
     uint64_t touchable;                /* bytes of memory on this node, before any rank has taken some */
     bool is_new;                       /* it has joined the job, and does not have the run's state yet */
-    bool left_plan;                    /* config.first_unit and shares are no longer those of a plan */
-    struct mesh first_mesh;            /* that the run began with */
-    char mesh[MESH_TEXT_BYTES];        /* config.mesh, where another one was chosen after ranks changed */
-    char placement[MESH_TEXT_BYTES];   /* of a newcomer: config.placement ... */
-    char resume[FILE_PATH_BYTES];      /* ... and config.resume, as the others have them */
-    double *costs;                     /* of the layers, to balance a pipeline */
-    double device_peak;                /* of this rank alone, once it is measured */
-    uint32_t rate_ranks;               /* data ranks that the learning rate was scaled for */
-    struct device *sums;               /* for gradients: it can round to bf16 */
+    bool prepares_to_begin;            /* what is prepared is for a beginning, not to join a run */
+    uint32_t first_ranks;            /* of a rank that was there when the job began: how many there were; otherwise 0 */
+    bool left_plan;                  /* config.first_unit and shares are no longer those of a plan */
+    struct mesh first_mesh;          /* that the run began with */
+    char mesh[MESH_TEXT_BYTES];      /* config.mesh, where another one was chosen after ranks changed */
+    char placement[MESH_TEXT_BYTES]; /* of a newcomer: config.placement ... */
+    char resume[FILE_PATH_BYTES];    /* ... and config.resume, as the others have them */
+    double *costs;                   /* of the layers, to balance a pipeline */
+    double device_peak;              /* of this rank alone, once it is measured */
+    uint32_t rate_ranks;             /* data ranks that the learning rate was scaled for */
+    struct device *sums;             /* for gradients: it can round to bf16 */
     struct training_state state;
     struct trainer_course course;
     struct report report;
@@ -70,15 +73,32 @@ struct trainer {
 struct training_progress trainer_progress(const struct trainer *trainer);
 void trainer_set_progress(struct trainer *trainer, const struct training_progress *progress);
 
-/** Kernels, devices, text and model, then the data: what a rank prepares alone. Local. */
+/**
+ * Forget all that has been prepared, take the configuration as the caller gave it, and settle what that leaves open.
+ * Collective if the run `begins`, otherwise local. Errors: those of config.settle().
+ */
+weft_status trainer_prepare_again(struct trainer *trainer, bool begins, bool *speaks, struct error *error);
+
+struct text_sources trainer_text_sources(const struct train_config *config);
+
+/** Devices, text and model, then the data: what a rank prepares alone. Local. */
 weft_status trainer_prepare_model(struct trainer *trainer, struct error *error);
 weft_status trainer_prepare_data(struct trainer *trainer, struct error *error);
+
+/** On rank 0: claim the directory of checkpoints, and identify the data. Local. Errors: those of checkpoint_claim() and
+ * dataset_identify(). */
+weft_status trainer_open_checkpoints(struct trainer *trainer, struct error *error);
+
+struct report_options trainer_report_options(const struct trainer *trainer);
 
 /** Open the report, with its sinks on rank 0. Local. Errors: those of report_open(). */
 weft_status trainer_open_report(struct trainer *trainer, struct error *error);
 
 /** The peak of all ranks together, which may be on machines of different kinds, in operations a second. Collective. */
 weft_status trainer_measure_peak(struct trainer *trainer, double *peak, struct error *error);
+
+/** Report that the run begins here; `peak` is that of trainer_measure_peak(), or 0. Local. */
+void trainer_begin_report(struct trainer *trainer, double peak);
 
 /** Report the last step. */
 void trainer_report_step(struct trainer *trainer);

@@ -4,7 +4,7 @@
  * layout of the state, the writer of checkpoints. After a failure the survivors open another one, and take the state of
  * the former one over (recovery.h).
  *
- *     enter -> choose -> measure -> check -> open -> open_copies, open_writer -> close
+ *     enter -> settle -> open -> open_copies, open_writer -> close
  */
 #ifndef WEFT_TRAINING_TRAIN_LOOP_INTERNAL_TRAINER_WORLD_H
 #define WEFT_TRAINING_TRAIN_LOOP_INTERNAL_TRAINER_WORLD_H
@@ -59,17 +59,12 @@ static inline bool trainer_world_is_spare(const struct trainer_world *world)
     return world->rank >= world->ranks;
 }
 
-/** Choose mesh, placement and schedule for the ranks of trainer->world. Local, the same on all ranks. Errors: those of
- * parallel_choice_of() and parallel_choice_place(). */
-weft_status trainer_world_choose(struct trainer *trainer, struct error *error);
-
 /* The others are collective over the world's ranks, and fail on all of them or none; *speaks as for agreement_reach(). */
 
-/** What layers cost, where a pipeline divides them. */
-weft_status trainer_world_measure(struct trainer *trainer, bool *speaks, struct error *error);
-
-/** Whether the ranks of each node fit into its memory. Errors: MEMORY. */
-weft_status trainer_world_check(struct trainer *trainer, bool *speaks, struct error *error);
+/** Choose mesh, placement and schedule for the ranks of trainer->world, measure what layers cost where a pipeline divides
+ * them, and check that the ranks of each node fit into its memory. Errors: those of parallel_choice_of() and
+ * parallel_choice_place(); MEMORY. */
+weft_status trainer_world_settle(struct trainer *trainer, bool *speaks, struct error *error);
 
 /** Open executor and layout. Weights and moments are 0. */
 weft_status trainer_world_open(struct trainer *trainer, bool *speaks, struct error *error);
