@@ -299,6 +299,74 @@ static void memory_is_what_the_header_says(void **state)
     assert_int_equal(memory_of(3, true, true), 3 * all / 4 + all / 8 + 2 * all + all);
 }
 
+/* ---- arrays that are shared ---- */
+
+static float *first_value(struct value_groups *groups)
+{
+    float *flat = value_groups_flat(groups);
+    return flat ? flat : value_groups_slice(groups, 0).values;
+}
+
+/* What another object of the same groups has of this one. */
+static int open_after_another(weft_context *context, int rank, void *argument)
+{
+    enum { RANGES = 2, COUNT = 3 * DEVICE_SQUARES_BLOCK };
+    static const struct {
+        uint32_t former, next; /* ZeRO stages */
+        bool values, moments;  /* are shared */
+    } cases[] = {{0, 0, true, true}, {1, 2, true, true},  {0, 2, true, false},
+                 {3, 3, true, true}, {3, 1, false, true}, {0, 3, false, false}};
+    const struct group_range ranges[RANGES] = {{.count = COUNT}, {.offset = COUNT, .count = COUNT, .turn = 1}};
+    struct device *device;
+    struct error error = {0};
+    CHECK(device_open("cpu-bf16", 1, &device, &error) == WEFT_OK);
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct value_groups *former, *next, *last;
+        struct value_groups_config config = {.context = context,
+                                             .comm = weft_world(context),
+                                             .device = device,
+                                             .ranges = ranges,
+                                             .group_count = RANGES,
+                                             .elements = RANGES * COUNT,
+                                             .zero = cases[i].former,
+                                             .activations = true,
+                                             .second_moments = true,
+                                             .buffers = 1,
+                                             .buffer_elements = COUNT};
+        CHECK(value_groups_open(&config, &former, &error) == WEFT_OK);
+        const struct value_slice slice = value_groups_slice(former, 1);
+        first_value(former)[0] = slice.first_moments[0] = slice.second_moments[0] = 7;
+        config.zero = cases[i].next;
+        config.former = former;
+        CHECK(value_groups_open(&config, &next, &error) == WEFT_OK);
+        const struct value_slice other = value_groups_slice(next, 1);
+        CHECK((first_value(next) == first_value(former)) == cases[i].values);
+        CHECK((other.first_moments == slice.first_moments) == cases[i].moments);
+        CHECK((other.second_moments == slice.second_moments) == cases[i].moments);
+        value_groups_close(former); /* as after a recovery */
+        CHECK(first_value(next)[0] == (cases[i].values ? 7 : 0));
+        CHECK(other.first_moments[0] == (cases[i].moments ? 7 : 0));
+        config.former = next;
+        first_value(next)[0] = other.second_moments[0] = 8;
+        CHECK(value_groups_open(&config, &last, &error) == WEFT_OK);
+        CHECK(first_value(last)[0] == 8);
+        value_groups_clear(last);
+        CHECK(first_value(next)[0] == 0 && other.second_moments[0] == 0);
+        value_groups_close(last); /* as after one that failed */
+        first_value(next)[0] = 9;
+        value_groups_clear(next); /* it shares nothing any more */
+        CHECK(first_value(next)[0] == 9);
+        value_groups_close(next);
+    }
+    device->close(device);
+    return 0;
+}
+
+static void arrays_that_stay_the_same_are_shared(void **state)
+{
+    assert_int_equal(world_run(&(struct world){.ranks = 3}, open_after_another, NULL), 0);
+}
+
 /* More than the heap has: an error, and nothing stays. */
 static int open_too_large(weft_context *context, int rank, void *argument)
 {
@@ -330,9 +398,8 @@ static void too_little_memory_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_ranks_have_the_same_weights),
-        cmocka_unit_test(ranks_may_be_on_several_nodes),
-        cmocka_unit_test(memory_is_what_the_header_says),
+        cmocka_unit_test(all_ranks_have_the_same_weights), cmocka_unit_test(ranks_may_be_on_several_nodes),
+        cmocka_unit_test(memory_is_what_the_header_says),  cmocka_unit_test(arrays_that_stay_the_same_are_shared),
         cmocka_unit_test(too_little_memory_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

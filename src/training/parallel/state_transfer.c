@@ -92,7 +92,7 @@ static weft_status move_part(const struct state_layout *from, const struct state
     const float *have = state_layout_find(from, cell->array, cell->parameter, first, count);
     float *want = state_layout_find(to, cell->array, cell->parameter, first, count);
     weft_status status = WEFT_OK;
-    if (have && want)
+    if (have && want && have != want)
         memcpy(want, have, count * sizeof *want);
     for (uint32_t i = 0; status == WEFT_OK && i < cell->holder_count; i++)
         if (!state_cell_is_held(source, cell->holders[i]))

@@ -76,6 +76,9 @@ struct executor_config {
     weft_type gradients; /**< WEFT_F32, or WEFT_BF16: rounded at every leaf and sum of the tree, half the bytes move */
     size_t bucket_bytes; /**< gradients that are reduced together */
     const struct executor_pace *pace; /**< NULL: compute; borrowed */
+    struct executor
+        *former; /**< weights and moments that are the same there are shared with it, with their contents; the
+                                others are 0 (sharding/value_groups.h); NULL: all are 0 */
 };
 
 /**

@@ -128,6 +128,8 @@ static weft_status open_groups(struct executor *executor, struct error *error)
     if (status != WEFT_OK)
         return status;
     groups.values.waited = groups.gradients.waited = &executor->seconds.wait;
+    groups.values.former = executor->config.former ? executor->config.former->values : NULL;
+    executor->config.former = NULL;
     executor->share = gradient_groups_share(&groups.gradients, executor->data_rank, executor->data);
     status = value_groups_open(&groups.values, &executor->values, error);
     if (status == WEFT_OK)

@@ -21,13 +21,24 @@ struct value_group {
     size_t *packed_counts, *packed_firsts; /* of those in each rank's slice */
 };
 
+/* What another object of the same rank may share. */
+struct value_array {
+    void *elements;
+    size_t bytes;
+    unsigned users;
+    bool moves; /* other ranks read it: it is in shared memory */
+};
+
+enum { ARRAY_VALUES, ARRAY_ACTIVATIONS, ARRAY_FIRST_MOMENTS, ARRAY_SECOND_MOMENTS, VALUE_ARRAYS };
+
 struct value_groups {
     struct value_groups_config config;
     weft_comm *comm;
     uint32_t rank, ranks;
     struct value_group *groups;
-    size_t *numbers; /* the lists of all groups */
-    float *values;   /* the flat array; ZeRO-3: all slices */
+    size_t *numbers;                          /* the lists of all groups */
+    struct value_array *arrays[VALUE_ARRAYS]; /* the memory of the next four */
+    float *values;                            /* the flat array; ZeRO-3: all slices */
     size_t value_count;
     uint16_t *activations;                 /* of `values`; NULL: none */
     float *first_moments, *second_moments; /* of all slices */
@@ -141,17 +152,103 @@ static weft_status list_parts(struct value_groups *groups, struct error *error)
     return WEFT_OK;
 }
 
-/* A zeroed array that no other rank reads or writes: the room of shared memory may be limited. As shared_array_new(). */
-static void *own_array(struct value_groups *groups, size_t elements, size_t element_bytes, weft_status *status,
-                       struct error *error)
+/* A zeroed array: in shared memory, whose room may be limited, only if other ranks read or write it. */
+static weft_status value_array_new(struct value_groups *groups, int kind, size_t bytes, bool moves, struct error *error)
 {
     struct device *device = groups->config.device;
-    if (!elements || *status != WEFT_OK)
-        return NULL;
-    void *array = device->allocate(device, elements * element_bytes, "weights and optimizer state", error);
+    struct value_array *array = calloc(1, sizeof *array);
+    weft_status status = WEFT_OK;
     if (!array)
-        *status = WEFT_ERROR_MEMORY;
-    return array;
+        return error_memory(error, sizeof *array, "an array of weights");
+    *array = (struct value_array){.bytes = bytes, .users = 1, .moves = moves};
+    groups->arrays[kind] = array;
+    if (moves)
+        array->elements = shared_array_new(groups->config.context, bytes, 1, &status, error);
+    else if (!(array->elements = device->allocate(device, bytes, "weights and optimizer state", error)))
+        status = WEFT_ERROR_MEMORY;
+    return status;
+}
+
+static void value_array_leave(const struct value_groups *groups, struct value_array *array)
+{
+    struct device *device = groups->config.device;
+    if (!array || --array->users > 0)
+        return;
+    if (array->moves)
+        weft_free(groups->config.context, array->elements);
+    else
+        device->release(device, array->elements);
+    free(array);
+}
+
+/* The former's array if it has the same elements at the same places, otherwise a new one. */
+static weft_status open_array(struct value_groups *groups, int kind, size_t bytes, bool moves, bool is_same,
+                              struct error *error)
+{
+    struct value_array *former = is_same ? groups->config.former->arrays[kind] : NULL;
+    if (!bytes)
+        return WEFT_OK;
+    if (!former || former->bytes != bytes || former->moves != moves)
+        return value_array_new(groups, kind, bytes, moves, error);
+    former->users++;
+    groups->arrays[kind] = former;
+    return WEFT_OK;
+}
+
+static bool same_ranges(const struct value_groups *former, const struct value_groups_config *config)
+{
+    if (former->config.group_count != config->group_count || former->config.elements != config->elements)
+        return false;
+    for (uint32_t g = 0; g < config->group_count; g++) {
+        const struct group_range *one = &former->groups[g].range, *other = &config->ranges[g];
+        if (one->offset != other->offset || one->count != other->count)
+            return false;
+    }
+    return true;
+}
+
+static bool same_slices(const struct value_groups *former, const struct value_groups *groups)
+{
+    for (uint32_t g = 0; g < groups->config.group_count; g++) {
+        const struct group_slice *one = &former->groups[g].slice, *other = &groups->groups[g].slice;
+        if (one->first != other->first || one->count != other->count)
+            return false;
+    }
+    return true;
+}
+
+static weft_status open_arrays(struct value_groups *groups, const struct value_sizes *sizes, struct error *error)
+{
+    const struct value_groups_config *config = &groups->config;
+    const struct value_groups *former = config->former;
+    const bool in_slices = config->zero == 3; /* then activations move, too */
+    const bool same = former && same_ranges(former, config), same_moments = same && same_slices(former, groups),
+               same_values = same && (former->config.zero == 3) == in_slices && (!in_slices || same_moments);
+    const size_t activations = sizes->activations * sizeof(uint16_t), moments = sizes->moments * sizeof(float),
+                 second = config->second_moments ? moments : 0;
+    weft_status status = open_array(groups, ARRAY_VALUES, sizes->values * sizeof(float), true, same_values, error);
+    if (status == WEFT_OK)
+        status = open_array(groups, ARRAY_ACTIVATIONS, activations, in_slices, same_values, error);
+    if (status == WEFT_OK)
+        status = open_array(groups, ARRAY_FIRST_MOMENTS, moments, false, same_moments, error);
+    return status == WEFT_OK ? open_array(groups, ARRAY_SECOND_MOMENTS, second, false, same_moments, error) : status;
+}
+
+static void *elements_of(const struct value_groups *groups, int kind)
+{
+    return groups->arrays[kind] ? groups->arrays[kind]->elements : NULL;
+}
+
+/* Shares that nobody has waited for; after a failure, when the job has been aborted and all end at once, others too. */
+static void end_moves(struct value_groups *groups)
+{
+    const size_t gathers = (size_t)groups->config.group_count * groups->config.buffers;
+    for (size_t i = 0; groups->gathers && i < gathers; i++)
+        weft_wait(&groups->gathers[i]);
+    for (size_t i = 0; groups->part_gathers && i < gathers; i++)
+        weft_wait(&groups->part_gathers[i]);
+    for (uint32_t g = 0; groups->groups && g < groups->config.group_count; g++)
+        weft_wait(&groups->groups[g].share);
 }
 
 weft_status value_groups_open(const struct value_groups_config *config, struct value_groups **result,
@@ -173,24 +270,25 @@ weft_status value_groups_open(const struct value_groups_config *config, struct v
                                     .rank = (uint32_t)weft_comm_rank(comm),
                                     .ranks = (uint32_t)weft_comm_size(comm)};
     const struct value_sizes sizes = value_sizes_of(config, groups->rank, groups->ranks);
+    if (config->former)
+        end_moves(config->former);
     status = list_slices(groups, error);
     if (status == WEFT_OK)
         status = list_parts(groups, error);
+    if (status == WEFT_OK)
+        status = open_arrays(groups, &sizes, error);
     groups->config.ranges = NULL; /* the caller's */
     groups->config.parts = NULL;
+    groups->config.former = NULL;
     groups->value_count = sizes.values;
-    groups->values = shared_array_new(config->context, sizes.values, sizeof(float), &status, error);
+    groups->values = elements_of(groups, ARRAY_VALUES);
+    groups->activations = elements_of(groups, ARRAY_ACTIVATIONS);
+    groups->first_moments = elements_of(groups, ARRAY_FIRST_MOMENTS);
+    groups->second_moments = elements_of(groups, ARRAY_SECOND_MOMENTS);
     groups->gathered = shared_array_new(config->context, sizes.gathered, sizeof(float), &status, error);
     groups->packed = shared_array_new(config->context, sizes.packed, sizeof(float), &status, error);
     groups->gathered_activations =
         shared_array_new(config->context, sizes.gathered_activations, sizeof(uint16_t), &status, error);
-    if (config->zero == 3) /* they move */
-        groups->activations = shared_array_new(config->context, sizes.activations, sizeof(uint16_t), &status, error);
-    else
-        groups->activations = own_array(groups, sizes.activations, sizeof(uint16_t), &status, error);
-    groups->first_moments = own_array(groups, sizes.moments, sizeof(float), &status, error);
-    if (config->second_moments)
-        groups->second_moments = own_array(groups, sizes.moments, sizeof(float), &status, error);
     if (status == WEFT_OK)
         *result = groups;
     else
@@ -198,34 +296,16 @@ weft_status value_groups_open(const struct value_groups_config *config, struct v
     return status;
 }
 
-/* Shares that nobody has waited for; after a failure, when the job has been aborted and all end at once, others too. */
-static void end_moves(struct value_groups *groups)
-{
-    const size_t gathers = (size_t)groups->config.group_count * groups->config.buffers;
-    for (size_t i = 0; groups->gathers && i < gathers; i++)
-        weft_wait(&groups->gathers[i]);
-    for (size_t i = 0; groups->part_gathers && i < gathers; i++)
-        weft_wait(&groups->part_gathers[i]);
-    for (uint32_t g = 0; groups->groups && g < groups->config.group_count; g++)
-        weft_wait(&groups->groups[g].share);
-}
-
 void value_groups_close(struct value_groups *groups)
 {
     if (!groups)
         return;
     end_moves(groups);
-    struct device *device = groups->config.device;
-    void *const shared[] = {groups->values, groups->gathered, groups->gathered_activations, groups->packed};
-    void *const own[] = {groups->first_moments, groups->second_moments};
-    for (size_t i = 0; i < ARRAY_SIZE(shared); i++)
-        weft_free(groups->config.context, shared[i]);
-    for (size_t i = 0; i < ARRAY_SIZE(own); i++)
-        device->release(device, own[i]);
-    if (groups->config.zero == 3)
-        weft_free(groups->config.context, groups->activations);
-    else
-        device->release(device, groups->activations);
+    void *const buffers[] = {groups->gathered, groups->gathered_activations, groups->packed};
+    for (size_t i = 0; i < ARRAY_SIZE(buffers); i++)
+        weft_free(groups->config.context, buffers[i]);
+    for (int kind = 0; kind < VALUE_ARRAYS; kind++)
+        value_array_leave(groups, groups->arrays[kind]);
     free(groups->groups);
     free(groups->numbers);
     free(groups->parts);
@@ -289,6 +369,13 @@ void value_groups_store(struct value_groups *groups, uint32_t number, const floa
     device->copy(device, groups->values + at, whole + first, count * sizeof *whole);
     if (groups->activations)
         device->to_activations(device, count, whole + first, groups->activations + at);
+}
+
+void value_groups_clear(struct value_groups *groups)
+{
+    for (int kind = 0; kind < VALUE_ARRAYS; kind++)
+        if (groups->arrays[kind] && groups->arrays[kind]->users > 1)
+            memset(groups->arrays[kind]->elements, 0, groups->arrays[kind]->bytes);
 }
 
 void value_groups_changed(struct value_groups *groups)

@@ -35,16 +35,22 @@ struct value_groups_config {
     bool activations;               /**< keep copies as activations, bf16 or f16 */
     const struct value_part *parts; /**< ZeRO-3 with activations: in ascending order; copied */
     uint32_t part_count;
-    bool second_moments;    /**< the optimizer has them */
-    bool no_moments;        /**< there is no optimizer: keep values alone */
-    uint32_t buffers;       /**< ZeRO-3: for gathered weights */
-    size_t buffer_elements; /**< of each */
-    double *waited;         /**< where the time of waiting for other ranks is added; NULL: nowhere */
+    bool second_moments;         /**< the optimizer has them */
+    bool no_moments;             /**< there is no optimizer: keep values alone */
+    struct value_groups *former; /**< arrays that are the same there are shared with it; NULL: none is */
+    uint32_t buffers;            /**< ZeRO-3: for gathered weights */
+    size_t buffer_elements;      /**< of each */
+    double *waited;              /**< where the time of waiting for other ranks is added; NULL: nowhere */
 };
 
 struct value_groups;
 
-/** Collective. Everything is 0 at first. Errors: MEMORY, and those of weft_comm_duplicate(). */
+/**
+ * Collective. Everything is 0 at first, but what is shared with config.former: the weights, if both have the same groups
+ * whole or in the same slices, and the moments of the same slices. New memory is slow when it is first touched, and most of
+ * them stay the same when other ranks are lost. Shared arrays are freed with the last of the two. Errors: MEMORY, and those
+ * of weft_comm_duplicate().
+ */
 weft_status value_groups_open(const struct value_groups_config *config, struct value_groups **groups,
                               struct error *error);
 void value_groups_close(struct value_groups *groups);
@@ -80,6 +86,9 @@ struct value_slice value_groups_slice(struct value_groups *groups, uint32_t grou
 
 /** Set the values of a group from all of them, on this rank. */
 void value_groups_store(struct value_groups *groups, uint32_t group, const float *whole);
+
+/** Set weights and moments that are shared to 0. */
+void value_groups_clear(struct value_groups *groups);
 
 /** Values were set by other means: make the copies as activations again. */
 void value_groups_changed(struct value_groups *groups);

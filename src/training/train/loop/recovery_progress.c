@@ -40,8 +40,8 @@ static void describe_part(const struct trainer *trainer, struct rank_progress *p
     const struct executor_config executor = parallel_choice_executor(&trainer->config, &former->parallel);
     progress->has_part = true;
     progress->run.step = former->step;
-    progress->is_intact = former->is_settled || executor_updates_alone(&executor);
-    if (!former->is_settled && executor_has_gradient(former->executor, former->step + 1))
+    progress->is_intact = !former->is_overwritten && (former->is_settled || executor_updates_alone(&executor));
+    if (!former->is_overwritten && !former->is_settled && executor_has_gradient(former->executor, former->step + 1))
         progress->gradient_of = former->step + 1;
     if (!former->copies)
         return;

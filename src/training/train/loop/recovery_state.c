@@ -93,6 +93,7 @@ static weft_status take_copy(struct trainer *trainer, const struct recovery *rec
     if (former->copies)
         status = state_copies_pieces(former->copies, recovery->copy, recovery->previous_is_lost, &pieces, error);
     status = trainer_agree_in_job(trainer, status, speaks, error);
+    trainer->former.is_overwritten = true;
     if (status == WEFT_OK)
         status = move_state(trainer, &pieces, taken, speaks, error);
     free(pieces.pieces);
@@ -119,6 +120,8 @@ static weft_status go_back(struct trainer *trainer, bool *speaks, struct error *
                          "weights and moments were lost with a rank, and there is no checkpoint to go back to; give "
                          "--checkpoint-dir and --checkpoint-every");
     }
+    trainer->former.is_overwritten = true;
+    value_groups_clear(executor_values(trainer->world.executor));
     initial_state_clear(trainer);
     weft_status status = initial_state_set(trainer, directory, speaks, error);
     trainer->course.begin = trainer->state.step;

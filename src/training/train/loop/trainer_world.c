@@ -108,6 +108,7 @@ static weft_status open_executor(struct trainer *trainer, bool *speaks, struct e
     options.device = trainer->device;
     options.sums = trainer->sums;
     options.pace = config->pace;
+    options.former = trainer->former.executor;
     weft_status status =
         trainer_agree(trainer, model_description_copy(trainer->description, &world->own, error), speaks, error);
     options.description = world->own;

@@ -37,9 +37,10 @@ struct trainer_world {
     struct memory_estimate memory; /**< of this rank */
     struct model_description *own; /**< the network, as far as it is this rank's */
     struct executor *executor;
-    uint64_t step;   /**< of a former world: the steps that are whole in its weights and moments */
-    bool is_settled; /**< nothing of a step is under way, so that all weights and moments are those of its end */
-    bool is_whole;   /**< it has its part of the state, and after a recovery copies of it are on other ranks */
+    uint64_t step;       /**< of a former world: the steps that are whole in its weights and moments */
+    bool is_settled;     /**< nothing of a step is under way, so that all weights and moments are those of its end */
+    bool is_overwritten; /**< of a former world: the next one has written other values into arrays that both share */
+    bool is_whole;       /**< it has its part of the state, and after a recovery copies of it are on other ranks */
     struct state_layout *layout;        /**< which rank holds which weights and moments */
     struct state_copies *copies;        /**< NULL: not needed (parallel_choice_needs_copies()) */
     struct training_progress copied[2]; /**< of the newest two copies */
