@@ -164,17 +164,23 @@ static weft_status choose_neighbors(struct state_copies *copies, const uint32_t 
 
 /* ---- opening and closing ---- */
 
-static weft_status allocate(struct state_copies *copies, struct error *error)
+/* The memory of a copy, when it is made for the first time: after a recovery that of the former copies can be used again. */
+static weft_status allocate(const struct state_copies *copies, struct copied_state *copy, struct error *error)
 {
     const size_t own = copies->own.elements * copies->arrays * sizeof(float),
                  previous = copies->of_previous.elements * copies->arrays * sizeof(float);
-    for (int i = 0; i < 2; i++) {
-        copies->copies[i].own = weft_alloc(copies->context, own + 1);
-        copies->copies[i].previous = weft_alloc(copies->context, previous + 1);
-        if (!copies->copies[i].own || !copies->copies[i].previous)
-            return library_error(copies->context, WEFT_ERROR_MEMORY, error);
-    }
-    return WEFT_OK;
+    if (!copy->own)
+        copy->own = weft_alloc(copies->context, own + 1);
+    if (!copy->previous)
+        copy->previous = weft_alloc(copies->context, previous + 1);
+    return copy->own && copy->previous ? WEFT_OK : library_error(copies->context, WEFT_ERROR_MEMORY, error);
+}
+
+static void discard(const struct state_copies *copies, struct copied_state *copy)
+{
+    weft_free(copies->context, copy->own);
+    weft_free(copies->context, copy->previous);
+    *copy = (struct copied_state){.step = UINT64_MAX};
 }
 
 static weft_status prepare(struct state_copies *copies, const uint32_t *nodes, struct error *error)
@@ -189,7 +195,7 @@ static weft_status prepare(struct state_copies *copies, const uint32_t *nodes, s
     if (status == WEFT_OK)
         status = take_part(ranges, count, copies->previous, &copies->of_previous, error);
     free(ranges);
-    return status == WEFT_OK ? allocate(copies, error) : status;
+    return status;
 }
 
 weft_status state_copies_open(const struct state_layout *layout, const uint32_t *nodes, struct state_copies **result,
@@ -225,10 +231,8 @@ void state_copies_close(struct state_copies *copies)
     weft_wait(&copies->received);
     if (copies->comm)
         weft_comm_free(copies->comm);
-    for (int i = 0; i < 2; i++) {
-        weft_free(copies->context, copies->copies[i].own);
-        weft_free(copies->context, copies->copies[i].previous);
-    }
+    for (int i = 0; i < 2; i++)
+        discard(copies, &copies->copies[i]);
     free(copies->own.ranges);
     free(copies->of_previous.ranges);
     free(copies);
@@ -252,11 +256,14 @@ weft_status state_copies_begin(struct state_copies *copies, uint64_t step, struc
 {
     struct copied_state *copy = &copies->copies[!copies->newest];
     const size_t own = copies->own.elements * copies->arrays, previous = copies->of_previous.elements * copies->arrays;
+    weft_status status = allocate(copies, copy, error);
+    if (status != WEFT_OK)
+        return status;
     copies->newest = !copies->newest;
     copy->has_previous = false;
     copy->step = step;
     copy_own(copies, copy->own);
-    weft_status status =
+    status =
         weft_receive_start(copy->previous, previous, WEFT_F32, (int)copies->previous, copies->comm, &copies->received);
     if (status == WEFT_OK)
         status = weft_send_start(copy->own, own, WEFT_F32, (int)copies->next, copies->comm, &copies->sent);
@@ -287,6 +294,13 @@ void state_copies_steps(struct state_copies *copies, bool previous, uint64_t ste
         const struct copied_state *copy = &copies->copies[i];
         steps[i] = previous && !copy->has_previous ? UINT64_MAX : copy->step;
     }
+}
+
+void state_copies_keep(struct state_copies *copies, uint64_t step)
+{
+    for (int i = 0; i < 2; i++)
+        if (copies->copies[i].step != step)
+            discard(copies, &copies->copies[i]);
 }
 
 /* Append a part whose arrays begin at `memory`. */

@@ -31,7 +31,8 @@ struct state_copies;
 weft_status state_copies_open(const struct state_layout *layout, const uint32_t *nodes, struct state_copies **copies,
                               bool *speaks, struct error *error);
 
-/** Copy the state as it is after step `step`. Errors: the library's. */
+/** Copy the state as it is after step `step`. Takes the copy's memory the first two times. Errors: the library's, MEMORY
+ * perhaps on this rank alone. */
 weft_status state_copies_begin(struct state_copies *copies, uint64_t step, struct error *error);
 
 /** Wait for the copy that was begun last; does nothing if it is complete. Errors: the library's. */
@@ -44,6 +45,9 @@ void state_copies_close(struct state_copies *copies);
 
 /** The previous rank: its number in the layout's communicator. */
 uint32_t state_copies_previous(const struct state_copies *copies);
+
+/** Free the copies that are not of this step. */
+void state_copies_keep(struct state_copies *copies, uint64_t step);
 
 /** The steps of the two copies of this rank's part, or of the previous rank's. UINT64_MAX: none. */
 void state_copies_steps(struct state_copies *copies, bool previous, uint64_t steps[2]);

@@ -84,10 +84,46 @@ weft_status state_layout_gather_values(const struct state_layout *layout, const 
 
 /* ---- from one layout to another ---- */
 
+#define MOVES_MOST 32 /* under way at once, so that all ranks and links are busy */
+
+struct state_moves {
+    weft_request *requests[MOVES_MOST];
+    size_t count;
+};
+
+static weft_status finish_moves(const struct state_layout *layout, struct state_moves *moves, struct error *error)
+{
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < moves->count; i++) {
+        const weft_status one = weft_wait(&moves->requests[i]);
+        status = status == WEFT_OK ? one : status;
+    }
+    moves->count = 0;
+    return library_error(layout->context, status, error);
+}
+
+/* As move_elements(), but it may be under way until finish_moves(). All ranks start the moves between two of them in the same
+ * order. */
+static weft_status start_move(const struct state_layout *layout, const float *from, float *to, size_t count,
+                              uint32_t sender, uint32_t receiver, struct state_moves *moves, struct error *error)
+{
+    weft_request **request = &moves->requests[moves->count];
+    weft_status status = WEFT_OK;
+    if (layout->rank != sender && layout->rank != receiver)
+        return WEFT_OK;
+    if (layout->rank == sender)
+        status = weft_send_start(from, count, WEFT_F32, (int)receiver, layout->comm, request);
+    else
+        status = weft_receive_start(to, count, WEFT_F32, (int)sender, layout->comm, request);
+    if (status != WEFT_OK)
+        return library_error(layout->context, status, error);
+    return ++moves->count == MOVES_MOST ? finish_moves(layout, moves, error) : WEFT_OK;
+}
+
 /* Elements [first, first + count) of a cell of `to`, which the same ranks hold in `from`: `source`. */
 static weft_status move_part(const struct state_layout *from, const struct state_cell *source,
                              const struct state_layout *to, const struct state_cell *cell, size_t first, size_t count,
-                             size_t *turn, struct error *error)
+                             size_t *turn, struct state_moves *moves, struct error *error)
 {
     const float *have = state_layout_find(from, cell->array, cell->parameter, first, count);
     float *want = state_layout_find(to, cell->array, cell->parameter, first, count);
@@ -96,13 +132,15 @@ static weft_status move_part(const struct state_layout *from, const struct state
         memcpy(want, have, count * sizeof *want);
     for (uint32_t i = 0; status == WEFT_OK && i < cell->holder_count; i++)
         if (!state_cell_is_held(source, cell->holders[i]))
-            status = move_elements(to, have, want, count, source->holders[(*turn)++ % source->holder_count],
-                                   cell->holders[i], error);
+            status = start_move(to, have, want, count, source->holders[(*turn)++ % source->holder_count],
+                                cell->holders[i], moves, error);
     return status;
 }
 
 weft_status state_layout_move(const struct state_layout *from, const struct state_layout *to, struct error *error)
 {
+    struct state_moves moves = {.count = 0};
+    struct error ignored = {0};
     size_t turn = 0;
     weft_status status = WEFT_OK;
     for (size_t i = 0; status == WEFT_OK && i < to->cell_count; i++) {
@@ -114,10 +152,11 @@ weft_status state_layout_move(const struct state_layout *from, const struct stat
              source++) {
             const size_t first = source->first > cell->first ? source->first : cell->first,
                          end = source->first + source->count < cell_end ? source->first + source->count : cell_end;
-            status = move_part(from, source, to, cell, first, end - first, &turn, error);
+            status = move_part(from, source, to, cell, first, end - first, &turn, &moves, error);
         }
     }
-    return status;
+    const weft_status last = finish_moves(to, &moves, status == WEFT_OK ? error : &ignored);
+    return status == WEFT_OK ? last : status;
 }
 
 /* ---- named tensors ---- */

@@ -187,7 +187,9 @@ weft_status recovery_open_world(struct trainer *trainer, bool *speaks, struct er
     return trainer_agree_in_job(trainer, status, speaks, error);
 }
 
-static weft_status open_other_parts(struct trainer *trainer, bool *speaks, struct error *error)
+/* Of the former copies only those stay until then from which another recovery could begin. */
+static weft_status open_other_parts(struct trainer *trainer, const struct recovery *recovery, bool *speaks,
+                                    struct error *error)
 {
     struct trainer_world *world = &trainer->world;
     weft_status status = WEFT_OK;
@@ -195,6 +197,8 @@ static weft_status open_other_parts(struct trainer *trainer, bool *speaks, struc
         return WEFT_OK;
     if (trainer->report.run.peak > 0)
         status = trainer_measure_peak(trainer, &trainer->report.run.peak, error);
+    if (trainer->former.copies)
+        state_copies_keep(trainer->former.copies, recovery->copy);
     if (status == WEFT_OK)
         status = trainer_world_open_copies(trainer, speaks, error);
     if (status == WEFT_OK && world->copies)
@@ -203,9 +207,9 @@ static weft_status open_other_parts(struct trainer *trainer, bool *speaks, struc
 }
 
 /* The former world is needed until all ranks have the new one, with copies of it. */
-static weft_status finish(struct trainer *trainer, bool *speaks, struct error *error)
+static weft_status finish(struct trainer *trainer, const struct recovery *recovery, bool *speaks, struct error *error)
 {
-    const weft_status status = open_other_parts(trainer, speaks, error);
+    const weft_status status = open_other_parts(trainer, recovery, speaks, error);
     trainer->world.is_whole = status == WEFT_OK;
     trainer->is_new &= status != WEFT_OK;
     return trainer_agree_in_job(trainer, status, speaks, error);
@@ -240,7 +244,7 @@ static weft_status recover(struct trainer *trainer, struct recovery *recovery, b
     if (status == WEFT_OK)
         status = recovery_restore(trainer, recovery, speaks, error);
     if (status == WEFT_OK)
-        status = finish(trainer, speaks, error);
+        status = finish(trainer, recovery, speaks, error);
     report->restore_seconds += end_phase(recovery);
     return status;
 }

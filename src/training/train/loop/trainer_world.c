@@ -177,7 +177,7 @@ weft_status trainer_world_open_copies(struct trainer *trainer, bool *speaks, str
     if (status != WEFT_OK)
         return status;
     world->previous = weft_comm_first_rank(world->comm, (int)state_copies_previous(world->copies));
-    return begin_copy(trainer, error);
+    return trainer_agree(trainer, begin_copy(trainer, error), speaks, error);
 }
 
 weft_status trainer_world_copy(struct trainer *trainer, struct error *error)
