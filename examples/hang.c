@@ -13,6 +13,7 @@ int main(void)
         return fprintf(stderr, "%s\n", weft_message(NULL)), 1;
     weft_comm *world = weft_world(context);
     for (int step = 1; step <= 200; step++) {
+        weft_progress(context, "step", step);
         if (step == 101 && weft_comm_rank(world) == 2)
             sleep(60); /* reads a file from a network that is down, say */
         if (weft_allreduce(&loss, &loss, 1, WEFT_F32, WEFT_AVERAGE, world) != WEFT_OK)

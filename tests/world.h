@@ -33,7 +33,7 @@ struct world {
     const int *node_of;  /**< or the node of each rank */
     bool processes;      /**< fork; otherwise threads */
     bool separate_heaps; /**< threads, each with a heap of its own */
-    double time_limit, rendezvous_limit;
+    double time_limit, rendezvous_limit, hang_limit, liveness_limit;
     uint64_t heap_bytes;
     const char *fabric;
     const char *topology; /**< a cluster file: how the nodes lie, instead of what is measured */
@@ -89,6 +89,8 @@ static inline void *world_rank_main(void *argument)
     config.fabric = world->fabric;
     config.time_limit = world->time_limit;
     config.rendezvous_limit = world->rendezvous_limit ? world->rendezvous_limit : 30;
+    config.hang_limit = world->hang_limit;
+    config.liveness_limit = world->liveness_limit;
     config.heap_bytes = world->heap_bytes ? world->heap_bytes : 1u << 30;
     config.process = self->process;
     config.topology = world->topology;

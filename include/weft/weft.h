@@ -189,10 +189,11 @@ typedef struct weft_config {
     double late_seconds;   /**< seconds after which a rank that others wait for is named on stderr; default 10 */
     double liveness_limit; /**< seconds without a sign of life after which a rank counts as dead; default 1.5 */
     const char *topology;  /**< a cluster file that describes the links between nodes; default: measure them */
+    double hang_limit;     /**< seconds without weft_progress() after which a rank hangs, and ends; default: never */
 } weft_config;
 #define WEFT_CONFIG_DEFAULT                                                                                            \
     {                                                                                                                  \
-        sizeof(weft_config), 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, NULL, 0, 0, NULL                             \
+        sizeof(weft_config), 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, NULL, 0, 0, NULL, 0                           \
     }
 
 /**
@@ -320,6 +321,25 @@ WEFT_API int weft_waiting(weft_context *context);
  * ranks. -1 if `context` is NULL.
  */
 WEFT_API int weft_epoch(const weft_context *context);
+
+/**
+ * Report that this rank makes progress: what it begins to do now.
+ *
+ * `doing` is a few words ("forward of layer", "reading batch"). The first 71 bytes are kept. `number` follows them, unless
+ * it is negative. Messages about this rank show both.
+ *
+ * With a hang limit (hang_limit of weft_config, or WEFT_HANG_LIMIT) the first call begins a watch. From then on the rank
+ * hangs if for that long it neither calls weft_progress() or any other function of Weft, nor waits in one for another
+ * rank. A rank that hangs is lost: the operations of the other ranks fail with WEFT_ERROR_PEER and a message that names
+ * it, its host and what it was doing; it prints that message too, and kills its process. The others may call
+ * weft_shrink(), and weft run --restarts starts another rank. Time during which the process is stopped, or could run but
+ * gets no processor, does not count. `doing` NULL ends the watch until the next call, before work without calls.
+ *
+ * Call it from the code that does the work, each time that a part of it begins: not from a thread that would go on if
+ * the work stopped. It takes some tens of nanoseconds. Any thread, but not during weft_shrink(), weft_grow() or
+ * weft_finalize(). `context` NULL is allowed, and does nothing.
+ */
+WEFT_API void weft_progress(weft_context *context, const char *doing, int64_t number);
 
 /**
  * End the job with an error on every rank.

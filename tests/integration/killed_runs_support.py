@@ -55,9 +55,9 @@ def helpers_of(mark, host):
             if words[2] == b"--node" and variables.get(b"WEFT_NODE") == host.encode()]
 
 
-def run(name, launch, words, kills=(), stop=0, program=WEFT):
+def run(name, launch, words, kills=(), stop=0, program=WEFT, blow=signal.SIGKILL):
     """Train, kill the ranks of each (step, ranks) shortly after that step, and then send weft run the signal `stop`. A name in place
-    of ranks is a host, whose helper is killed. Returns exit code, output, metrics, hash."""
+    of ranks is a host, whose helper is killed. `blow`: the signal that ranks get in place of SIGKILL. Returns exit code, output, metrics, hash."""
     where = os.path.join(DIRECTORY.name, name)
     mark = f"{os.getpid()}-{name}"
     train = [*TRAIN[:7], *TRAIN[9:]] if "auto" in words else TRAIN  # which chooses the micro-batch
@@ -77,7 +77,7 @@ def run(name, launch, words, kills=(), stop=0, program=WEFT):
             victims = helpers_of(mark, lost) if isinstance(lost, str) else [ranks[rank] for rank in lost if rank in ranks]
             expect(f"{name}: {lost} runs", len(victims) == (1 if isinstance(lost, str) else len(lost)), "".join(lines))
             for victim in victims:
-                os.kill(victim, signal.SIGKILL)
+                os.kill(victim, blow)
             if stop and not left:
                 time.sleep(0.5)
                 job.send_signal(stop)
@@ -108,12 +108,12 @@ def reference(launch, words):
     return hashes[key]
 
 
-def survives(name, launch, words, kills, ranks, source, every=1, spares=0, program=WEFT):
+def survives(name, launch, words, kills, ranks, source, every=1, spares=0, program=WEFT, blow=signal.SIGKILL):
     """The run ends well with so many ranks, so many of them spares; `source`: where the state of its last recovery came from ("kept":
     memory or copies); copies are made every so many steps. Returns the output."""
     steps_of_run = int(words[words.index("--steps") + 1]) if "--steps" in words else STEPS
     expected = reference(launch, words)
-    code, output, events, hashed = run(name.replace(" ", "-").replace(",", ""), ["--min-ranks", "1", *launch], words, kills, program=program)
+    code, output, events, hashed = run(name.replace(" ", "-").replace(",", ""), ["--min-ranks", "1", *launch], words, kills, program=program, blow=blow)
     recoveries = [event for event in events if event["event"] == "recovery"]
     expect(f"{name}: exit code 0", code == 0, output)
     expect(f"{name}: the same bits", hashed == expected, f"{hashed} is not {expected}\n{output}")
@@ -138,11 +138,12 @@ def at(low=10, high=100):
     return draw.randint(low, high)
 
 
-def ends(name, launch, words, kills, code, sentence, stop=0):
+def ends(name, launch, words, kills, code, sentence, stop=0, blow=signal.SIGKILL):
     """The run ends with this exit code, and says so."""
-    ended, output, _, _ = run(name.replace(" ", "-"), launch, ["--model", "gpt-nano", *words], kills, stop)
+    ended, output, _, _ = run(name.replace(" ", "-"), launch, ["--model", "gpt-nano", *words], kills, stop, blow=blow)
     expect(f"{name}: exit code {code}, not {ended}", ended == code, output)
     expect(f"{name}: says '{sentence}'", sentence in output, output)
+    return output
 
 
 def finish():

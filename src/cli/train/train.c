@@ -22,7 +22,7 @@ static struct {
     const char *scaling, *rate_shape, *optimizer, *trace, *precision, *kernels, *failure, *from;
     struct training_recompute recompute;
     struct cli_list rates;
-    double grace;
+    double grace, hang_limit;
     bool quiet, fresh;
     FILE *output; /* NULL: --quiet */
     struct pretrained *pretrained;
@@ -149,6 +149,11 @@ static const struct cli_option options[] = {
     INTEGER("copy-every", 0, "N", config.copy_every, "1", 0, 1e12,
             "under weft run --min-ranks: steps between copies on other ranks of what only one rank holds; 0: none",
             .advanced = true),
+    NUMBER(
+        "hang-limit", hang_limit, "0", 0, 1e9,
+        "a rank that makes no progress for this many seconds, although it waits for no other, hangs: it is named and "
+        "killed, and counts as lost",
+        .default_text = "$WEFT_HANG_LIMIT, or never", .advanced = true),
 
     CLI_GROUP("Output"),
     INTEGER("evaluate-every", 0, "N", config.evaluate_every, "0", 0, 1e12, "steps between evaluations",
@@ -319,7 +324,9 @@ static weft_status train_run(struct command_call *call, struct error *error)
         setenv("WEFT_TRACE", chosen.trace, 1);
     training_prepare_process();
     const atomic_int *stop = preemption_watch(chosen.grace);
-    status = command_check(NULL, weft_init(NULL, &context), error);
+    weft_config config = WEFT_CONFIG_DEFAULT;
+    config.hang_limit = chosen.hang_limit;
+    status = command_check(NULL, weft_init(&config, &context), error);
     if (status != WEFT_OK)
         return status;
     const bool first = weft_comm_rank(weft_world(context)) == 0;

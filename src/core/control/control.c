@@ -223,7 +223,15 @@ weft_status plane_failure(struct control *control, struct error *error)
 
 bool plane_wait(struct control *control, uint64_t deadline)
 {
-    return thread_wait_until(&control->changed, &control->lock, deadline);
+    atomic_fetch_add_explicit(&control->waiting, 1, memory_order_relaxed);
+    const bool in_time = thread_wait_until(&control->changed, &control->lock, deadline);
+    atomic_fetch_sub_explicit(&control->waiting, 1, memory_order_relaxed);
+    return in_time;
+}
+
+bool control_is_waited_in(const struct control *control)
+{
+    return atomic_load_explicit(&control->waiting, memory_order_relaxed) > 0;
 }
 
 bool control_failed(const struct control *control)

@@ -79,6 +79,9 @@ weft_status control_failure(const struct control *control, struct error *error);
 /** Make the job fail everywhere with this status and message (unless it has failed already). Does not block. */
 void control_abort(struct control *control, weft_status status, const char *message);
 
+/** Whether a thread of this rank waits in control_exchange() or control_fetch_log() for other ranks. */
+bool control_is_waited_in(const struct control *control);
+
 /** Called once, from the helper thread, when the job fails (to ring a sleeping caller's doorbell). */
 void control_on_failure(struct control *control, void (*callback)(void *context), void *context);
 
@@ -105,6 +108,7 @@ uint64_t control_exchange_frames(struct control *control);
  */
 #define OPERATION_LOG_ENTRIES 64
 #define OPERATION_TEXT_BYTES  192
+#define OPERATION_DOING_WORDS 9 /* of 8 bytes */
 
 struct operation_entry {
     _Atomic uint64_t sequence; /**< of the operation in its communicator, + 1; 0: free. Written last. */
@@ -132,7 +136,10 @@ struct operation_log {
     _Atomic uint64_t next;         /**< entries written so far */
     struct clock_timestamp opened; /**< with `beat` it gives the length of a tick */
     struct clock_timestamp beat;   /**< the helper thread's last round; in a copy, the time of the copy */
-    uint64_t unused[3];            /**< entries begin on cache lines */
+    _Atomic uint64_t progress;     /**< calls of weft_progress() so far */
+    _Atomic int64_t doing_number;  /**< of the newest one, or negative ... */
+    _Atomic uint64_t doing[OPERATION_DOING_WORDS]; /**< ... and its text, with bytes of 0 after it; entries follow on a
+                                                      cache line */
     struct operation_entry entries[OPERATION_LOG_ENTRIES];
 };
 

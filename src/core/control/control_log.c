@@ -24,6 +24,13 @@ void operation_log_copy(const struct operation_log *from, struct operation_log *
     to->opened = from->opened;
     to->beat.ticks = __atomic_load_n(&from->beat.ticks, __ATOMIC_RELAXED);
     to->beat.now = __atomic_load_n(&from->beat.now, __ATOMIC_RELAXED);
+    atomic_store_explicit(&to->progress, atomic_load_explicit(&from->progress, memory_order_acquire),
+                          memory_order_relaxed);
+    atomic_store_explicit(&to->doing_number, atomic_load_explicit(&from->doing_number, memory_order_relaxed),
+                          memory_order_relaxed);
+    for (int i = 0; i < OPERATION_DOING_WORDS; i++)
+        atomic_store_explicit(&to->doing[i], atomic_load_explicit(&from->doing[i], memory_order_relaxed),
+                              memory_order_relaxed);
     atomic_store_explicit(&to->next, atomic_load_explicit(&from->next, memory_order_acquire), memory_order_relaxed);
     for (uint32_t i = 0; i < OPERATION_LOG_ENTRIES; i++) {
         const struct operation_entry *entry = &from->entries[i];

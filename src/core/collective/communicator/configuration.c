@@ -28,6 +28,8 @@ static const struct configuration_variable variables[] = {
      "carry messages between nodes by this provider"},
     {"WEFT_GRACE", "seconds, from 0.001", "30",
      "time for a training to write a checkpoint and end after SIGTERM or SIGUSR1"},
+    {"WEFT_HANG_LIMIT", "seconds, from 0.001", "none",
+     "a rank that calls weft_progress() hangs after this long without a call, and ends; also of weft train"},
     {"WEFT_HEAP", "bytes: 512M, 8G", "from the machine's limits", "limit of the memory that weft_alloc() hands out"},
     {"WEFT_HOST", "any text", "the system's host name", "name of this rank's host in messages"},
     {"WEFT_INTERFACE", "interfaces or addresses", "those that reach the other ranks",
@@ -135,8 +137,10 @@ static weft_status complete_limit(const char *field, const char *name, double st
                                   struct error *error)
 {
     const char *text = configuration_read_variable(name);
-    if (*seconds == 0 && !text)
+    if (*seconds == 0 && !text) {
         *seconds = standard;
+        return WEFT_OK;
+    }
     if (*seconds == 0)
         return text_parse_number(text, name, LIMIT_LEAST, LIMIT_MOST, seconds, error);
     return check_limit(field, *seconds, error);
@@ -181,6 +185,8 @@ weft_status configuration_complete(const weft_config *given, weft_config *comple
         status = complete_limit("late_seconds", "WEFT_LATE_SECONDS", LATE_DEFAULT, &made.late_seconds, error);
     if (status == WEFT_OK)
         status = complete_limit("liveness_limit", "WEFT_LIVENESS_LIMIT", LIVENESS_DEFAULT, &made.liveness_limit, error);
+    if (status == WEFT_OK)
+        status = complete_limit("hang_limit", "WEFT_HANG_LIMIT", 0, &made.hang_limit, error);
     if (status == WEFT_OK)
         *complete = made;
     return status;

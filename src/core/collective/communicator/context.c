@@ -467,6 +467,7 @@ weft_status weft_init(const weft_config *config, weft_context **result)
     context->rendezvous_limit = wanted.rendezvous_limit;
     context->time_limit = wanted.time_limit;
     context->late_seconds = wanted.late_seconds;
+    context->hang_watch.limit = wanted.hang_limit;
     context->reduction = reduction_best();
     context->streaming_bytes = copy_streaming_threshold();
     context->kept_bytes = copy_forgotten_after();

@@ -9,6 +9,7 @@
 #include "core/collective/communicator/comm.h"
 #include "core/collective/diagnosis/operation_log.h"
 #include "core/collective/internal/diagnosis.h"
+#include "core/collective/internal/hang_watch.h"
 #include "core/collective/internal/progress.h"
 #include "core/collective/internal/reduction.h"
 #include "core/collective/internal/startup.h"
@@ -69,6 +70,7 @@ struct weft_context {
     struct operation_log *log; /**< on the status page */
     struct status_page_writer status_page;
     struct diagnosis diagnosis;
+    struct hang_watch hang_watch;
 
     /* Operations, guarded by the progress lock. */
     struct weft_comm *active;                /**< communicators with an incomplete collective */

@@ -247,7 +247,9 @@ static weft_status regroup_running(weft_context *context, struct error *error)
         error_clear(&ignored);
         (void)trace_write(context, &ignored);
     }
+    hang_watch_pause(&context->hang_watch, true); /* this rank waits for others */
     weft_status status = regroup(context, context->rendezvous_limit, error);
+    hang_watch_pause(&context->hang_watch, false);
     if (status != WEFT_OK)
         context_break_replace(context, error);
     else

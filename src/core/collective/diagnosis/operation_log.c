@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #define SET(place, value) __atomic_store_n(&(place), (value), __ATOMIC_RELAXED)
 
@@ -32,6 +33,41 @@ struct operation_entry *operation_log_add(struct operation_log *log, const weft_
     atomic_store_explicit(&entry->sequence, sequence + 1, memory_order_release);
     atomic_store_explicit(&log->next, number + 1, memory_order_release);
     return entry;
+}
+
+void operation_log_progress(struct operation_log *log, const char *doing, int64_t number)
+{
+    union {
+        uint64_t words[OPERATION_DOING_WORDS];
+        char text[OPERATION_DOING_WORDS * sizeof(uint64_t)];
+    } kept = {0};
+    for (size_t i = 0; i + 1 < sizeof kept.text && doing[i]; i++)
+        kept.text[i] = doing[i];
+    for (int i = 0; i < OPERATION_DOING_WORDS; i++)
+        atomic_store_explicit(&log->doing[i], kept.words[i], memory_order_relaxed);
+    atomic_store_explicit(&log->doing_number, number, memory_order_relaxed);
+    atomic_fetch_add_explicit(&log->progress, 1, memory_order_release);
+}
+
+/* The arguments of the last weft_progress(), printable whatever is in the log: "" or ", last in forward of layer 3". */
+static char *operation_log_doing(const struct operation_log *log, char *text, size_t size)
+{
+    union {
+        uint64_t words[OPERATION_DOING_WORDS];
+        char text[OPERATION_DOING_WORDS * sizeof(uint64_t)];
+    } kept;
+    const int64_t number = atomic_load_explicit(&log->doing_number, memory_order_relaxed);
+    for (int i = 0; i < OPERATION_DOING_WORDS; i++)
+        kept.words[i] = atomic_load_explicit(&log->doing[i], memory_order_relaxed);
+    kept.text[sizeof kept.text - 1] = '\0';
+    for (char *at = kept.text; *at; at++)
+        if (*at < ' ' || *at > '~')
+            *at = '?';
+    snprintf(text, size, "%s%s", *kept.text ? ", last in " : "", kept.text);
+    const size_t used = strlen(text);
+    if (*kept.text && number >= 0)
+        snprintf(text + used, size - used, " %" PRId64, number);
+    return text;
 }
 
 void operation_log_end(struct operation_entry *entry)
@@ -130,7 +166,9 @@ char *operation_log_describe(const struct operation_log *log, char *text, size_t
 {
     const struct operation_entry *entry = operation_log_blocking(log);
     const char *verb = "blocked in";
-    char call[OPERATION_TEXT_BYTES], place[128], whom[48] = "";
+    char call[OPERATION_TEXT_BYTES], place[128], whom[48] = "", doing[128] = "";
+    if (!entry)
+        operation_log_doing(log, doing, sizeof doing);
     if (!entry) {
         entry = operation_log_current(log);
         verb = "computing, with under way";
@@ -140,12 +178,12 @@ char *operation_log_describe(const struct operation_log *log, char *text, size_t
         verb = "computing since";
     }
     if (!entry || !entry->sequence) {
-        snprintf(text, size, "%s", "");
+        snprintf(text, size, "%s%s", *doing ? "computing" : "", doing);
         return text;
     }
     if (entry->awaited && entry->phase != OPERATION_DONE)
         snprintf(whom, sizeof whom, ", waiting for rank %u", entry->awaited - 1);
-    snprintf(text, size, "%s %s (%s)%s", verb, call_describe(entry, call, sizeof call),
-             operation_place_name(entry->communicator, entry->sequence - 1, place, sizeof place), whom);
+    snprintf(text, size, "%s %s (%s)%s%s", verb, call_describe(entry, call, sizeof call),
+             operation_place_name(entry->communicator, entry->sequence - 1, place, sizeof place), whom, doing);
     return text;
 }

@@ -3,7 +3,7 @@
  * The operation log: this rank's recent and current operations, for peers that ask (layout: core/control/control.h).
  *
  * It is part of the rank's status page (core/control/status/status_page.h). The holder of the progress lock writes it
- * with relaxed atomic stores. The helper thread, for a peer that asks, and processes outside may read it at any time.
+ * with relaxed atomic stores, and weft_progress() its part without the lock. The helper thread, for a peer that asks, and processes outside may read it at any time.
  * An entry that is being overwritten while it is read has a sequence of zero.
  */
 #ifndef WEFT_CORE_COLLECTIVE_DIAGNOSIS_OPERATION_LOG_H
@@ -16,6 +16,9 @@ struct weft_request;
 /** Add a new operation, `call` as number `sequence` of `comm`, with its tag; it is queued. */
 struct operation_entry *operation_log_add(struct operation_log *log, const weft_comm *comm, const struct call *call,
                                           uint64_t sequence, uint64_t tag);
+
+/** weft_progress() was called. Any thread. */
+void operation_log_progress(struct operation_log *log, const char *doing, int64_t number);
 
 /** The operation added last is done. */
 void operation_log_end(struct operation_entry *entry);
@@ -46,7 +49,7 @@ const struct operation_entry *operation_log_blocking(const struct operation_log 
 
 /**
  * Describe what a log (a copy, or the caller's own) shows its rank to be doing: "blocked in barrier() (operation 7 of
- * world), waiting for rank 2", "computing since barrier() (operation 6 of world)"; "" before the first operation.
+ * world), waiting for rank 2", "computing since barrier() (operation 6 of world), last in forward of layer 3"; "" before the first operation.
  * Returns `text`.
  */
 char *operation_log_describe(const struct operation_log *log, char *text, size_t size);

@@ -312,7 +312,10 @@ void progress_turn(weft_context *context, struct progress_idle *idle, struct wef
 
 void progress_enter(weft_context *context)
 {
-    progress_lock_take(&context->progress);
+    struct progress *progress = &context->progress;
+    progress_lock_take(progress);
+    atomic_store_explicit(&progress->calls, atomic_load_explicit(&progress->calls, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
     wake_up(context);
 }
 
@@ -431,6 +434,9 @@ static void *helper_main(void *argument)
     while (!atomic_load_explicit(&progress->stopping, memory_order_acquire)) {
         int timeout = control_progress(context->control);
         int soon = diagnosis_progress(context);
+        if (soon >= 0 && (timeout < 0 || soon < timeout))
+            timeout = soon;
+        soon = hang_watch_progress(context);
         if (soon >= 0 && (timeout < 0 || soon < timeout))
             timeout = soon;
         soon = status_page_progress(&context->status_page);

@@ -28,6 +28,7 @@ struct progress {
     _Atomic uint32_t wanted;        /**< threads that wait for it */
     _Atomic uint32_t sleeping;      /**< the holder sleeps in poll */
     _Atomic uint32_t operations;    /**< in flight */
+    _Atomic uint64_t calls;         /**< of progress_enter() so far (changed with the progress lock) */
     bool asleep;                    /**< local peers ring the doorbell (guarded by the progress lock) */
     bool crowded;                   /**< ranks outnumber cores: never spin */
     uint32_t shared; /**< not 0: another thread was seen on this core; do not spin for this many yields */

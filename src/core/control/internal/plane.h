@@ -72,6 +72,7 @@ struct control {
     struct exchange *exchanges;
     struct gathering *gatherings;
     uint64_t exchange_frames; /**< handled so far */
+    _Atomic uint32_t waiting; /**< threads in plane_wait() */
     const struct operation_log *log;
     char *(*describe)(const struct operation_log *log, char *text, size_t size);
     struct question *questions;

@@ -15,25 +15,27 @@ static weft_status finish_step(struct executor *executor, struct executor_task *
     return WEFT_OK;
 }
 
-/* How a kind of operation begins, and for asynchronous ones what completes it. */
+/* How a kind of operation begins, and for asynchronous ones what completes it; and what weft_progress() calls it, before
+ * the number of a layer. */
 static const struct operation_functions {
     executor_operation begin, complete;
+    const char *doing;
 } operation_functions[OPERATION_KINDS] = {
-    [OPERATION_FORWARD] = {.begin = executor_forward},
-    [OPERATION_BACKWARD_INPUT] = {.begin = executor_backward_input},
-    [OPERATION_BACKWARD_WEIGHTS] = {.begin = executor_backward_weights},
-    [OPERATION_SEND_OUTPUT] = {.begin = executor_send_output, .complete = executor_message_complete},
-    [OPERATION_RECEIVE_INPUT] = {.begin = executor_receive_input, .complete = executor_message_complete},
-    [OPERATION_SEND_GRADIENT] = {.begin = executor_send_gradient, .complete = executor_message_complete},
-    [OPERATION_RECEIVE_GRADIENT] = {.begin = executor_receive_gradient, .complete = executor_message_complete},
-    [OPERATION_GATHER] = {.begin = executor_gather, .complete = executor_gather_complete},
-    [OPERATION_RELEASE] = {.begin = executor_release},
-    [OPERATION_REDUCE] = {.begin = executor_reduce, .complete = executor_reduce_complete},
-    [OPERATION_TIE] = {.begin = executor_tie, .complete = executor_tie_complete},
-    [OPERATION_NORM] = {.begin = executor_norm},
-    [OPERATION_UPDATE] = {.begin = executor_update},
-    [OPERATION_SHARE] = {.begin = executor_share, .complete = executor_share_complete},
-    [OPERATION_FINISH] = {.begin = finish_step},
+    [OPERATION_FORWARD] = {executor_forward, NULL, "the forward pass of layer"},
+    [OPERATION_BACKWARD_INPUT] = {executor_backward_input, NULL, "the backward pass of layer"},
+    [OPERATION_BACKWARD_WEIGHTS] = {executor_backward_weights, NULL, "the weights' backward pass of layer"},
+    [OPERATION_SEND_OUTPUT] = {executor_send_output, executor_message_complete, "sending rows"},
+    [OPERATION_RECEIVE_INPUT] = {executor_receive_input, executor_message_complete, "receiving rows"},
+    [OPERATION_SEND_GRADIENT] = {executor_send_gradient, executor_message_complete, "sending a gradient"},
+    [OPERATION_RECEIVE_GRADIENT] = {executor_receive_gradient, executor_message_complete, "receiving a gradient"},
+    [OPERATION_GATHER] = {executor_gather, executor_gather_complete, "gathering the weights of layer"},
+    [OPERATION_RELEASE] = {executor_release, NULL, "releasing the weights of layer"},
+    [OPERATION_REDUCE] = {executor_reduce, executor_reduce_complete, "reducing the gradient of layer"},
+    [OPERATION_TIE] = {executor_tie, executor_tie_complete, "adding the tied gradients"},
+    [OPERATION_NORM] = {executor_norm, NULL, "the norm of the gradient"},
+    [OPERATION_UPDATE] = {executor_update, NULL, "the update of layer"},
+    [OPERATION_SHARE] = {executor_share, executor_share_complete, "sharing the weights of layer"},
+    [OPERATION_FINISH] = {finish_step, NULL, "the end of a step"},
 };
 
 /* An operation has taken the time since `begin`, and waited since the sum of waits was `waited`. */
@@ -103,6 +105,8 @@ static weft_status begin_operation(struct executor *executor, struct executor_ta
     const struct step_operation *operation = &list->schedule.operations[number];
     const uint64_t begin = clock_now();
     const double waited = executor->seconds.wait, loaded = executor->loaded;
+    weft_progress(executor->config.context, operation_functions[operation->kind].doing,
+                  operation->unit == STEP_NONE ? -1 : (int64_t)operation->unit);
     if (operation->kind == OPERATION_NORM)
         executor->seconds.norm = (double)(begin - executor->began) * 1e-9;
     list->executions[number].under_way = step_operation_is_asynchronous(operation->kind);

@@ -21,7 +21,9 @@ static weft_status read_micro_batch(struct trainer *trainer, enum dataset_split 
                                     int32_t *targets, struct error *error)
 {
     const uint64_t sequences = (uint64_t)trainer->config.micro_batch, begin = clock_now();
+    weft_progress(trainer->context, "reading micro-batch", (int64_t)number);
     weft_status status = dataset_batch(trainer->dataset, split, number * sequences, sequences, tokens, targets, error);
+    weft_progress(trainer->context, "the first layer for micro-batch", (int64_t)number);
     trainer->read_time += clock_now() - begin;
     return status;
 }
@@ -116,6 +118,7 @@ static weft_status trainer_take_step(struct trainer *trainer, bool *speaks, stru
 {
     const uint64_t number = trainer->state.step + 1;
     struct trainer_course *course = &trainer->course;
+    weft_progress(trainer->context, "step", (int64_t)number);
     course->step_began = clock_now();
     course->read_time = trainer->read_time;
     course->loss_scale = trainer->state.loss_scale.scale;
@@ -281,6 +284,7 @@ static weft_status save(struct trainer *trainer, bool last, bool *speaks, struct
         return status;
     trainer->course.saved = trainer->state.step;
     trainer->course.is_best = false;
+    weft_progress(trainer->context, "the checkpoint of step", (int64_t)trainer->state.step);
     return note_agreed(trainer, checkpoint_writer_begin(trainer->world.writer, last, speaks, error));
 }
 
@@ -368,6 +372,7 @@ static weft_status run_to_end(struct trainer *trainer, bool *speaks, struct erro
         report_best(trainer);
     if (course->stopping)
         status = report_stopped(trainer, error);
+    weft_progress(trainer->context, NULL, 0); /* a long sample is no hang */
     report_end(&trainer->report,
                course->stopping || state->step < (uint64_t)config->steps ? REPORT_STOPPED : REPORT_FINISHED);
     if (!course->stopping)
@@ -381,6 +386,7 @@ static weft_status run_with_changes(struct trainer *trainer, bool *speaks, struc
     for (;;) {
         weft_status status =
             trainer_world_is_spare(&trainer->world) ? spares_wait(trainer, error) : run_to_end(trainer, speaks, error);
+        weft_progress(trainer->context, NULL, 0); /* until the next step */
         if (status == WEFT_OK ? !trainer->course.joining : !recovery_is_possible(trainer, status))
             return status;
         if ((status = recovery_run(trainer, speaks, error)) != WEFT_OK)

@@ -44,7 +44,7 @@ struct checkpoint_writer {
     /* The thread's; may be read once `finished` is set. */
     pthread_t thread;
     bool joinable;
-    atomic_bool finished, stop_warming;
+    atomic_bool finished, stop_warming, awaited;
     struct checkpoint_record written[PART_KINDS];
     weft_status status;
     struct error error;
@@ -52,9 +52,25 @@ struct checkpoint_writer {
 
 /* ---- the thread ---- */
 
+static const void *acquire_piece(void *owner, const void *bytes, uint64_t size)
+{
+    struct checkpoint_writer *writer = owner;
+    /* The caller's thread makes no other progress meanwhile. */
+    if (atomic_load_explicit(&writer->awaited, memory_order_relaxed))
+        weft_progress(writer->setup.context, "writing the checkpoint of step", (int64_t)writer->step);
+    const struct byte_source source = array_snapshot_source(writer->snapshot);
+    return source.acquire(source.owner, bytes, size);
+}
+
+static void release_piece(void *owner, const void *bytes, uint64_t size)
+{
+    const struct byte_source source = array_snapshot_source(((struct checkpoint_writer *)owner)->snapshot);
+    source.release(source.owner, bytes, size);
+}
+
 static void write_parts(struct checkpoint_writer *writer)
 {
-    const struct byte_source source = array_snapshot_source(writer->snapshot);
+    const struct byte_source source = {.owner = writer, .acquire = acquire_piece, .release = release_piece};
     const struct checkpoint_parts *parts = &writer->parts;
     for (int kind = 0; kind < PART_KINDS && writer->status == WEFT_OK; kind++)
         if (parts->writes[kind])
@@ -215,7 +231,9 @@ static weft_status checkpoint_writer_agree(struct checkpoint_writer *writer, wef
 static weft_status checkpoint_writer_advance(struct checkpoint_writer *writer, bool forgive, bool *speaks,
                                              struct error *error)
 {
+    atomic_store(&writer->awaited, true);
     join_thread(writer);
+    atomic_store(&writer->awaited, false);
     if (writer->status != WEFT_OK)
         error_set(error, writer->status, "%s", writer->error.text);
     weft_status status = checkpoint_writer_agree(writer, writer->status, speaks, error);
