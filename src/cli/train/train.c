@@ -154,6 +154,13 @@ static const struct cli_option options[] = {
         "a rank that makes no progress for this many seconds, although it waits for no other, hangs: it is named and "
         "killed, and counts as lost",
         .default_text = "$WEFT_HANG_LIMIT, or never", .advanced = true),
+    NUMBER("straggler-factor", config.straggler_factor, "0", 0, 1e9,
+           "report a rank that takes more than X times as long as its peers, without its waiting",
+           .default_text = "report none", .advanced = true),
+    INTEGER("straggler-steps", 0, "N", config.straggler_steps, "20", 1, 1000000,
+            "steps between comparisons of the ranks' times", .advanced = true),
+    CLI_FLAG("replace-stragglers", 0, &chosen.config.replace_stragglers,
+             "under weft run --restarts: such a rank ends, and another one is started in its place", .advanced = true),
 
     CLI_GROUP("Output"),
     INTEGER("evaluate-every", 0, "N", config.evaluate_every, "0", 0, 1e12, "steps between evaluations",
@@ -230,6 +237,10 @@ static weft_status train_resolve(struct error *error)
     if ((status = read_number(getenv("WEFT_MIN_RANKS"), "WEFT_MIN_RANKS", &config->min_ranks, error)) != WEFT_OK ||
         (status = read_number(getenv("WEFT_RESTARTS"), "WEFT_RESTARTS", &config->restarts, error)) != WEFT_OK)
         return status;
+    if (config->replace_stragglers && !(config->restarts && config->straggler_factor > 0))
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--replace-stragglers needs %s",
+                         config->restarts ? "a --straggler-factor above 0"
+                                          : "weft run --min-ranks N --restarts N, which starts ranks in their place");
     if ((status = preemption_grace(chosen.grace, &chosen.grace, error)) != WEFT_OK)
         return status;
     return preemption_find_checkpoint(config, &chosen.fresh, error);

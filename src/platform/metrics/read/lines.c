@@ -267,7 +267,7 @@ static bool take_text_value(struct lines_scanner *scanner)
     else if (strcmp(bytes, "evaluation") == 0)
         scanner->event = EVENT_EVALUATION;
     else if (strcmp(bytes, "start") == 0 || strcmp(bytes, "checkpoint") == 0 || strcmp(bytes, "recovery") == 0 ||
-             strcmp(bytes, "end") == 0)
+             strcmp(bytes, "straggler") == 0 || strcmp(bytes, "end") == 0)
         scanner->event = EVENT_OTHER;
     return true;
 }

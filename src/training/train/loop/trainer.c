@@ -131,8 +131,9 @@ static weft_status trainer_take_step(struct trainer *trainer, bool *speaks, stru
                                          .before_norm = finish_copy,
                                          .before_update = release_weights};
     struct executor_result result;
-    const weft_status status =
+    weft_status status =
         executor_step(trainer->world.executor, &input, number, rate_after(trainer, number - 1), &result, error);
+    const double seconds = (double)(clock_now() - course->step_began) * 1e-9;
     if (status == WEFT_ERROR_DATA && result.diverged)
         return explain_divergence(trainer, &input, &result, speaks, error);
     if (status != WEFT_OK)
@@ -143,7 +144,8 @@ static weft_status trainer_take_step(struct trainer *trainer, bool *speaks, stru
     course->joining = result.pause;
     course->last = result;
     trainer_report_step(trainer);
-    return trainer_world_copy(trainer, error);
+    status = trainer_world_copy(trainer, error);
+    return status == WEFT_OK ? stragglers_note_step(trainer, seconds, error) : status;
 }
 
 /* Whether the run evaluates after `step` steps, wherever it is interrupted. */
@@ -387,6 +389,7 @@ static weft_status run_with_changes(struct trainer *trainer, bool *speaks, struc
         weft_status status =
             trainer_world_is_spare(&trainer->world) ? spares_wait(trainer, error) : run_to_end(trainer, speaks, error);
         weft_progress(trainer->context, NULL, 0); /* until the next step */
+        stragglers_restart(&trainer->stragglers);
         if (status == WEFT_OK ? !trainer->course.joining : !recovery_is_possible(trainer, status))
             return status;
         if ((status = recovery_run(trainer, speaks, error)) != WEFT_OK)

@@ -168,6 +168,7 @@ weft_status trainer_measure_peak(struct trainer *trainer, double *peak, struct e
 static void forget_preparation(struct trainer *trainer)
 {
     free(trainer->costs);
+    stragglers_close(&trainer->stragglers);
     report_close(&trainer->report);
     dataset_close(trainer->dataset);
     text_close(&trainer->text);

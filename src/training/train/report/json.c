@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * JSON lines for programs: an object a line, with "event" first: "start", "step", "evaluation", "checkpoint",
- * "recovery", "end". They are appended, so that a resumed run continues its file. docs/tutorials/insight.md lists the keys.
+ * "recovery", "straggler", "end". They are appended, so that a resumed run continues its file. docs/tutorials/insight.md lists the keys.
  */
 #include "base/format/json_put.h"
 #include "training/train/report/internal/sink.h"
@@ -165,6 +165,21 @@ static weft_status json_recovery(void *state, const struct report_recovery *reco
     return json_put_line(state, &writer, error);
 }
 
+static weft_status json_straggler(void *state, const struct report_straggler *straggler, double time,
+                                  struct error *error)
+{
+    struct json_writer writer;
+    json_begin_event(&writer, "straggler");
+    json_put_unsigned(&writer, "step", straggler->step);
+    put_time(&writer, time);
+    JSON_PUT(&writer, "rank", straggler->rank, "host", straggler->host, "state", straggler->is_over ? "over" : "slow",
+             "steps", straggler->steps);
+    put_figure(&writer, "factor", straggler->factor);
+    put_figure(&writer, "micro_batch_seconds", straggler->seconds);
+    put_figure(&writer, "median_seconds", straggler->median_seconds);
+    return json_put_line(state, &writer, error);
+}
+
 static weft_status json_last(void *state, const struct report_last *last, struct error *error)
 {
     const double tokens = (double)last->taken * last->run->tokens;
@@ -198,6 +213,7 @@ const struct report_sink report_sink_json = {
     .evaluation = json_evaluation,
     .checkpoint = json_checkpoint,
     .recovery = json_recovery,
+    .straggler = json_straggler,
     .end = json_last,
     .close = json_finish,
 };

@@ -232,6 +232,18 @@ void report_recovery(struct report *report, const struct report_recovery *recove
                recovery->plan, spares, recovery->agree_seconds, recovery->rebuild_seconds, recovery->restore_seconds);
 }
 
+void report_straggler(struct report *report, const struct report_straggler *straggler)
+{
+    const double time = time_now();
+    REPORT_TO_SINKS(report, straggler, straggler, time);
+    report_say(report,
+               "%s rank %u on host %s %s %.2f times as long for a micro-batch as its peers: %.3g ms, and their median "
+               "is %.3g ms, over %" PRIu64 " steps",
+               straggler->is_over ? "steady" : "slow  ", straggler->rank, straggler->host,
+               straggler->is_over ? "now takes" : "takes", straggler->factor, straggler->seconds * 1e3,
+               straggler->median_seconds * 1e3, straggler->steps);
+}
+
 void report_checkpoint(struct report *report, const struct report_checkpoint *checkpoint)
 {
     const double time = time_now();

@@ -141,6 +141,20 @@ struct report_recovery {
 
 void report_recovery(struct report *report, const struct report_recovery *recovery);
 
+/** A rank has become a straggler, or is one no longer. */
+struct report_straggler {
+    uint64_t step; /**< steps taken */
+    uint32_t rank; /**< its number when the job began, or a newcomer's */
+    const char *host;
+    bool is_over;          /**< it is one no longer */
+    double factor;         /**< its time, as a multiple of its peers' */
+    double seconds;        /**< for a micro-batch, without waiting */
+    double median_seconds; /**< of its peers */
+    uint64_t steps;        /**< over so many steps */
+};
+
+void report_straggler(struct report *report, const struct report_straggler *straggler);
+
 void report_step(struct report *report, const struct report_step *step);
 
 /** An evaluation on held-out data after `step` steps. */

@@ -86,6 +86,10 @@ struct train_config {
      * (training/parallel/state_copies.h); 0: none. */
     int64_t copy_every;
 
+    double straggler_factor; /**< a rank that takes so many times as long as its peers is reported; 0: none is */
+    int64_t straggler_steps; /**< steps between comparisons */
+    bool replace_stragglers; /**< with restarts: such a rank leaves the run, and weft run starts another one */
+
     int64_t sample; /**< tokens to sample at the end; 0: none */
     const char *prompt;
     double temperature;

@@ -6,6 +6,7 @@
 #include "training/checkpoint/checkpoint.h"
 #include "training/data/dataset.h"
 #include "training/parallel/agreement.h"
+#include "training/train/loop/internal/stragglers.h"
 #include "training/train/loop/internal/trainer_world.h"
 #include "training/train/loop/trainer.h"
 #include "training/train/report/report.h"
@@ -62,6 +63,7 @@ struct trainer {
     struct device *sums;             /* for gradients: it can round to bf16 */
     struct training_state state;
     struct trainer_course course;
+    struct straggler_watch stragglers;
     struct report report;
     bool reports; /* the report has sinks */
     struct learning_rate schedule;
