@@ -3,6 +3,7 @@
 #include "base/sha256.h"
 
 #include "base/crc32c.h"
+#include "base/internal/crc32c_sse42.h"
 
 #include <openssl/evp.h>
 #include <stdio.h>
@@ -79,16 +80,26 @@ static const uint32_t shifted_out[16] = {
     0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9, 0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75,
 };
 
-uint32_t crc32c(const void *bytes, size_t size)
+uint32_t crc32c_plain(uint32_t crc, const void *bytes, size_t size)
 {
     const uint8_t *byte = bytes;
-    uint32_t crc = ~0u;
+    crc = ~crc;
     for (size_t i = 0; i < size; i++) {
         crc ^= byte[i];
         crc = crc >> 4 ^ shifted_out[crc & 15];
         crc = crc >> 4 ^ shifted_out[crc & 15];
     }
     return ~crc;
+}
+
+uint32_t crc32c_extend(uint32_t crc, const void *bytes, size_t size)
+{
+    return crc32c_sse42_is_usable() ? ~crc32c_sse42(~crc, bytes, size) : crc32c_plain(crc, bytes, size);
+}
+
+uint32_t crc32c(const void *bytes, size_t size)
+{
+    return crc32c_extend(0, bytes, size);
 }
 
 uint32_t crc32c_masked(const void *bytes, size_t size)

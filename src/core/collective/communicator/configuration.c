@@ -21,6 +21,8 @@ static const struct configuration_variable variables[] = {
      "where programs are looked for; those of a run of weft serve find the directory of its weft at the end"},
     {"TERM", "a terminal's name", "dumb", "weft train writes over its live line on terminals other than dumb"},
     {"WEFT_AGENT", "a program, called as ssh is", "ssh", "remote shell by which weft run reaches other hosts"},
+    {"WEFT_CHECK_MESSAGES", "0 or 1", "0",
+     "1 on any rank: messages between hosts carry a CRC-32C, and a damaged one is an error that names both ranks"},
     {"WEFT_CHECKPOINT_DIR", "a directory", "none",
      "where weft train writes checkpoints, and resumes from the last one, without --checkpoint-dir"},
     {"WEFT_COLUMNS", "from 0", "set by weft run", "columns for a line of progress on the launcher's terminal; 0: none"},
@@ -107,6 +109,12 @@ const char *configuration_run(void)
 bool configuration_verbose(void)
 {
     return configuration_read_variable("WEFT_VERBOSE") != NULL;
+}
+
+bool configuration_checks_messages(void)
+{
+    const char *text = configuration_read_variable("WEFT_CHECK_MESSAGES");
+    return text && strcmp(text, "0") != 0;
 }
 
 weft_status configuration_trace(const char **path, uint64_t *events, struct error *error)

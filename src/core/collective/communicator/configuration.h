@@ -35,6 +35,9 @@ const char *configuration_run(void);
 /** Whether rank 0 reports its startup (WEFT_VERBOSE). */
 bool configuration_verbose(void);
 
+/** Whether the messages of the network carry checksums: WEFT_CHECK_MESSAGES is set, and not 0. */
+bool configuration_checks_messages(void);
+
 /** The trace file named by WEFT_TRACE, NULL for none, and how many events a rank keeps. */
 weft_status configuration_trace(const char **path, uint64_t *events, struct error *error);
 

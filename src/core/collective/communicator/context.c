@@ -68,6 +68,7 @@ void weft_process_close(weft_process *process)
 struct extra {
     uint8_t fabric; /* it asked for a provider by name */
     uint8_t traces;
+    uint8_t checks;         /* it asked for checksums */
     uint32_t processors;    /* how many it may keep busy ... */
     uint64_t processor_set; /* ... and which: see struct limits */
 };
@@ -122,6 +123,7 @@ weft_status context_make_endpoint(weft_context *context, struct control **contro
     if (status != WEFT_OK)
         return status;
     const struct extra extra = {.traces = trace != NULL,
+                                .checks = configuration_checks_messages(),
                                 .fabric = config->fabric && strcmp(config->fabric, "none") != 0,
                                 .processors = limits_processors(&limits),
                                 .processor_set = limits.processor_set};
@@ -239,9 +241,10 @@ static weft_status open_fabric(weft_context *context, const struct fabric *forme
 {
     const weft_config *config = &context->config;
     const struct endpoint_info *endpoints = context->endpoints;
-    bool far = false, asked = false, loopback = true;
+    bool far = false, asked = false, checks = false, loopback = true;
     for (uint32_t r = 0; r < context->ranks; r++) {
         asked |= extra_of(&endpoints[r]).fabric;
+        checks |= extra_of(&endpoints[r]).checks;
         far |= strcmp(endpoints[r].machine, endpoints[0].machine) != 0;
         loopback &= same_fields(&endpoints[r], &endpoints[0], 2); /* one kernel and one network of its own */
     }
@@ -259,6 +262,8 @@ static weft_status open_fabric(weft_context *context, const struct fabric *forme
                                          .loopback_only = loopback,
                                          .rank = context->rank,
                                          .ranks = context->ranks,
+                                         .checks = checks,
+                                         .endpoints = endpoints,
                                          .heap = context->heap,
                                          .former = former};
     struct fabric_endpoint mine = {0}, *all = NULL;

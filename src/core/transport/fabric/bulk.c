@@ -3,6 +3,7 @@
 #include "core/transport/fabric/internal/state.h"
 
 #include "base/clock.h"
+#include "base/crc32c.h"
 
 static uint32_t chunks_of(uint64_t bytes, uint32_t chunk_bytes)
 {
@@ -95,6 +96,28 @@ static void count_chunk(struct fabric_lane *lane, struct peer *peer, uint32_t ra
     arrivals->first_bytes = arrivals->last_bytes;
 }
 
+/** All has come. */
+static void end_receive(struct fabric *fabric, struct transfer *transfer)
+{
+    struct flight *flight = flight_of(transfer);
+    const uint32_t found = fabric->checks ? crc32c(transfer->data, transfer->bytes) : 0;
+    const bool is_whole = !fabric->checks || found == flight->checksum;
+    if (!is_whole)
+        fabric_fail_damaged(fabric, transfer->peer, "a large message", transfer->bytes, flight->checksum, found);
+    transfer_list_remove(&flight->channel->receives, transfer);
+    bulk_retire(fabric, transfer);
+    transfer_end(fabric, transfer, is_whole ? TRANSFER_COMPLETE : TRANSFER_FAILED);
+}
+
+void bulk_take_checksum(struct fabric *fabric, struct transfer *transfer, uint32_t checksum)
+{
+    struct flight *flight = flight_of(transfer);
+    flight->checksum = checksum;
+    flight->posted = 1;
+    if (flight->done == flight->chunks)
+        end_receive(fabric, transfer);
+}
+
 void bulk_take_chunk(struct fabric *fabric, uint32_t rail, uint32_t immediate)
 {
     struct fabric_lane *lane = &fabric->lanes[immediate >> FABRIC_LANE_SHIFT];
@@ -108,9 +131,8 @@ void bulk_take_chunk(struct fabric *fabric, uint32_t rail, uint32_t immediate)
     if (++flight->done < flight->chunks)
         return;
     paths_learn(peer, lane);
-    transfer_list_remove(&flight->channel->receives, transfer);
-    bulk_retire(fabric, transfer);
-    transfer_end(fabric, transfer, TRANSFER_COMPLETE);
+    if (!fabric->checks || flight->posted)
+        end_receive(fabric, transfer);
 }
 
 /* ---- the sender ---- */
@@ -176,6 +198,8 @@ static bool write_chunk(struct fabric *fabric, struct peer *peer, struct path *p
             fabric_fail(fabric, rail, transfer->peer, "writing a message", (int)-status, NULL);
         return false;
     }
+    if (fabric->checks)
+        flight->checksum = crc32c_extend(flight->checksum, (char *)transfer->data + offset, bytes);
     flight->posted++;
     fabric->posts++;
     path_take_chunk(fabric, peer, path, bytes);
@@ -194,6 +218,9 @@ bool bulk_flush(struct fabric *fabric, struct peer *peer)
         if (flight_of(transfer)->posted == flight_of(transfer)->chunks) {
             transfer_list_take_first(&peer->writing);
             flight_of(transfer)->phase = FLIGHT_COMPLETING;
+            if (fabric->checks)
+                message_control(fabric, flight_of(transfer)->channel, MESSAGE_CHECKSUM, flight_of(transfer)->sequence,
+                                flight_of(transfer)->checksum, transfer->bytes, NULL);
         }
     }
     return true;

@@ -376,6 +376,13 @@ static void take_refusal(struct fabric *fabric, struct transfer_list *list, cons
     channel_mismatch(fabric, transfer, header->tag, header->bytes);
 }
 
+static void take_checksum(struct fabric *fabric, struct fabric_channel *channel, const struct fabric_header *header)
+{
+    struct transfer *transfer = transfer_list_find(&channel->receives, header->sequence);
+    if (transfer && transfer->bytes == header->bytes && flight_of(transfer)->lane != FABRIC_NO_LANE)
+        bulk_take_checksum(fabric, transfer, (uint32_t)header->tag);
+}
+
 /** Whether a message from the wire is well formed. */
 static bool message_is_sound(const struct fabric *fabric, const struct slot *slot)
 {
@@ -394,7 +401,7 @@ static bool message_is_sound(const struct fabric *fabric, const struct slot *slo
 bool channel_take_message(struct fabric *fabric, struct slot *slot)
 {
     const struct fabric_header *header = &slot->header;
-    if (!message_is_sound(fabric, slot))
+    if (!message_verify(fabric, slot) || !message_is_sound(fabric, slot))
         return false; /* not from a rank: no rank sends this */
     struct peer *peer = &fabric->peers[header->source];
     if (header->kind == MESSAGE_PROBE || header->kind == MESSAGE_PROBED) {
@@ -413,7 +420,7 @@ bool channel_take_message(struct fabric *fabric, struct slot *slot)
 
     /* A reply about one of our messages can come late, when the communicator has been forgotten. */
     bool answers = header->kind == MESSAGE_CONSUMED || header->kind == MESSAGE_REFUSE_SEND ||
-                   header->kind == MESSAGE_REFUSE_RECEIVE;
+                   header->kind == MESSAGE_REFUSE_RECEIVE || header->kind == MESSAGE_CHECKSUM;
     struct fabric_channel *channel =
         (answers ? fabric_channel_find : channel_get)(fabric, header->source, header->communicator, header->channel);
     if (!channel)
@@ -432,6 +439,9 @@ bool channel_take_message(struct fabric *fabric, struct slot *slot)
         return false;
     case MESSAGE_CONSUMED:
         take_consumed(fabric, channel, header->sequence);
+        return false;
+    case MESSAGE_CHECKSUM:
+        take_checksum(fabric, channel, header);
         return false;
     }
     return false;

@@ -3,7 +3,9 @@
 #include "core/transport/fabric/internal/state.h"
 
 #include "base/clock.h"
+#include "core/control/wire/endpoint_info.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -17,7 +19,7 @@
 
 /* ---- errors ---- */
 
-/* Always WEFT_ERROR_NETWORK: only the control plane decides whether a rank has died. */
+/* WEFT_ERROR_NETWORK: only the control plane decides whether a rank has died. */
 void fabric_fail(struct fabric *fabric, const struct rail *rail, uint32_t peer, const char *doing, int number,
                  const char *detail)
 {
@@ -27,6 +29,22 @@ void fabric_fail(struct fabric *fabric, const struct rail *rail, uint32_t peer, 
     error_set(&fabric->failure, WEFT_ERROR_NETWORK, "%s: rank %u failed at %s%s on interface %s: %s%s%s", fabric->name,
               fabric->rank, doing, whom, rail->interface, fabric->library.strerror(number),
               detail && *detail ? ", " : "", detail && *detail ? detail : "");
+}
+
+static const char *host_of(const struct fabric *fabric, uint32_t rank)
+{
+    return fabric->endpoints && rank < fabric->ranks ? fabric->endpoints[rank].host : "unknown";
+}
+
+/* Not WEFT_ERROR_NETWORK, which waits for a better reason: this is the reason. */
+void fabric_fail_damaged(struct fabric *fabric, uint32_t peer, const char *what, uint64_t bytes, uint32_t expected,
+                         uint32_t found)
+{
+    error_set(&fabric->failure, WEFT_ERROR_PEER,
+              "%s: rank %u on host %s received damaged data from rank %u on host %s: %s of %" PRIu64
+              " bytes was sent with the CRC-32C %08x, and has %08x; examine the network and the memory of both hosts",
+              fabric->name, fabric->rank, host_of(fabric, fabric->rank), peer, host_of(fabric, peer), what, bytes,
+              expected, found);
 }
 
 static weft_status failure_of(const struct fabric *fabric, struct error *error)
@@ -413,6 +431,8 @@ weft_status fabric_open(const struct fabric_config *config, struct fabric **resu
     fabric->rank = config->rank;
     fabric->ranks = config->ranks;
     fabric->heap = config->heap;
+    fabric->checks = config->checks;
+    fabric->endpoints = config->endpoints;
     fabric->credits = credits_for(config->ranks);
     for (uint32_t lane = 0; lane < FABRIC_LANES; lane++)
         fabric->free_lanes[fabric->free_lane_count++] = FABRIC_LANES - 1 - lane;

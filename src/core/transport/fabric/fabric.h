@@ -28,6 +28,7 @@
 #include "core/transport/heap/heap.h"
 #include "core/transport/transport.h"
 
+struct endpoint_info;
 struct fabric;
 
 #define FABRIC_ADDRESS_BYTES 64
@@ -62,8 +63,10 @@ struct fabric_config {
     const char *reachable; /**< address of this host that reaches the others, for TCP; NULL: unknown */
     bool loopback_only;    /**< all ranks are known to be on this machine */
     uint32_t rank, ranks;
-    struct heap *heap;           /**< borrowed; its memory needs no fabric_register(). NULL: none */
-    const struct fabric *former; /**< from before a failure: reuse its provider and interface */
+    bool checks;                           /**< messages carry checksums; equal on all ranks */
+    const struct endpoint_info *endpoints; /**< of all ranks, for messages; borrowed; NULL: not known */
+    struct heap *heap;                     /**< borrowed; its memory needs no fabric_register(). NULL: none */
+    const struct fabric *former;           /**< from before a failure: reuse its provider and interface */
 };
 
 weft_status fabric_open(const struct fabric_config *config, struct fabric **fabric, struct error *error);

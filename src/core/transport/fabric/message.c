@@ -2,6 +2,8 @@
 /* Messages in slots: the pool of slots, posted receive buffers, sends, and messages that wait for credit. */
 #include "core/transport/fabric/internal/state.h"
 
+#include "base/crc32c.h"
+
 #include <stddef.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -148,6 +150,27 @@ void peer_is_busy(struct fabric *fabric, struct peer *peer)
     fabric->busy_peers = peer;
 }
 
+static uint32_t message_checksum(const struct slot *slot, size_t payload)
+{
+    return crc32c_extend(crc32c(&slot->header, sizeof slot->header), slot->payload, payload);
+}
+
+bool message_verify(struct fabric *fabric, struct slot *slot)
+{
+    uint32_t expected = 0;
+    if (!fabric->checks)
+        return true;
+    if (slot->bytes < sizeof slot->header + MESSAGE_CHECK_BYTES)
+        return false; /* not from a rank */
+    slot->bytes -= MESSAGE_CHECK_BYTES;
+    const size_t payload = slot->bytes - sizeof slot->header;
+    const uint32_t found = message_checksum(slot, payload);
+    memcpy(&expected, slot->payload + payload, sizeof expected);
+    if (expected != found)
+        fabric_fail_damaged(fabric, slot->header.source, "a message", payload, expected, found);
+    return expected == found;
+}
+
 /**
  * Post header and payload on `path`; false when the provider has no room now. `transfer`, if any, is complete when the
  * message has left: a caller that waits for it drives the provider until then. (That is why fi_inject is not used:
@@ -168,6 +191,11 @@ static bool post(struct fabric *fabric, struct peer *peer, const struct path *pa
     slot->header = *header;
     if (bytes)
         memcpy(slot->payload, payload, bytes);
+    if (fabric->checks) {
+        const uint32_t check = message_checksum(slot, bytes);
+        memcpy(slot->payload + bytes, &check, sizeof check);
+        bytes += sizeof check;
+    }
     ssize_t status = fi_send(rail->endpoint, &slot->header, sizeof *header + bytes, slot_descriptor(slot, path->rail),
                              path->address, &slot->operation.context);
     if (status != 0) {

@@ -32,6 +32,9 @@
  * announcement has the key of the memory on each of the receiver's rails, and the observed rate of each, by which the
  * sender divides the next chunks.
  *
+ * With checks, every message ends with the CRC-32C of its header and payload, and after the last chunk of a large
+ * transfer a CHECKSUM has that of all its bytes. The receiver verifies both before it uses the bytes.
+ *
  * ## Flow control
  *
  * Each peer has a fixed number of this rank's receive buffers: its credits. A message costs one. A buffer's credit is
@@ -79,8 +82,10 @@ enum message_kind {
     MESSAGE_CREDIT,         /**< credits only */
     MESSAGE_PROBE,          /**< asks whether this path leads to rank `sequence` */
     MESSAGE_PROBED,         /**< the answer to PROBE */
+    MESSAGE_CHECKSUM,       /**< with checks: all chunks were sent, and `tag` is the CRC-32C of their bytes */
 };
-#define MESSAGE_KINDS 9
+#define MESSAGE_KINDS       10
+#define MESSAGE_CHECK_BYTES 4 /**< at the end of a message, with checks */
 
 /** The header of every message; one byte order for all hosts of a job. */
 struct fabric_header {
@@ -152,7 +157,7 @@ struct slot {
     uint32_t bytes;                     /**< of the message in it */
     struct fabric_header header __attribute__((aligned(64)));
     union {
-        uint8_t payload[FABRIC_EAGER_BYTES];
+        uint8_t payload[FABRIC_EAGER_BYTES + MESSAGE_CHECK_BYTES];
         struct fabric_announcement announcement;
     };
 };
@@ -241,7 +246,9 @@ struct flight {
     struct slot *announced;        /**< the announcement to a large send */
     uint32_t sequence;
     uint32_t lane;
-    uint32_t chunk_bytes, chunks, posted, done;
+    uint32_t chunk_bytes, chunks, done;
+    uint32_t posted;   /**< of a receive: 1 once its checksum has come */
+    uint32_t checksum; /**< of a send: of the chunks posted so far; of a receive: as the sender has it */
     uint32_t phase;
 };
 _Static_assert(sizeof(struct flight) <= sizeof(((struct transfer *)0)->private_words), "lives in the transfer");
@@ -285,6 +292,7 @@ struct fabric {
     uint32_t rank, ranks;
     struct rail rails[FABRIC_RAILS];
     uint32_t rail_count;
+    bool checks;    /**< messages carry checksums */
     bool open;      /**< false after a cancel that had to close the endpoints */
     bool cancelled; /**< a transfer was canceled: the job has failed */
     bool closing;   /**< paths are no longer probed */
@@ -313,6 +321,8 @@ struct fabric {
     struct transfer *laneless;    /**< receives that wait for a lane, by flight.next_waiting */
     struct transfer *unrequested; /**< large sends that wait and have not sent a REQUEST, by flight.next_waiting */
     uint32_t patience;            /**< rounds of progress until they do */
+
+    const struct endpoint_info *endpoints; /**< of all ranks; NULL: unknown */
 
     struct heap *heap;
     struct fabric_region *regions; /**< kept: the heap's, and those of fabric_register() */
@@ -481,6 +491,9 @@ void message_eager(struct fabric *fabric, struct transfer *transfer);
 /** A message was sent from its slot. */
 void message_sent(struct fabric *fabric, struct slot *slot);
 
+/** Whether a message that has come is whole; drops its checksum. The fabric has failed if it is damaged. */
+bool message_verify(struct fabric *fabric, struct slot *slot);
+
 /** Send, now or later, a message about `channel` without payload (except an announcement). */
 void message_control(struct fabric *fabric, const struct fabric_channel *channel, enum message_kind kind,
                      uint32_t sequence, uint64_t tag, uint64_t bytes, const struct fabric_announcement *announcement);
@@ -511,6 +524,9 @@ bool bulk_is_sound(const struct fabric_announcement *announcement, uint64_t byte
 /** Post chunks to `peer` up to the limit in flight; false when the provider had no room: try again. */
 bool bulk_flush(struct fabric *fabric, struct peer *peer);
 
+/** The checksum of an announced receive has arrived. */
+void bulk_take_checksum(struct fabric *fabric, struct transfer *transfer, uint32_t checksum);
+
 /** A chunk has arrived on `rail`. */
 void bulk_take_chunk(struct fabric *fabric, uint32_t rail, uint32_t immediate);
 
@@ -524,6 +540,10 @@ void bulk_chunk_written(struct fabric *fabric, struct operation *operation);
 
 /** `transfer` has ended. */
 void transfer_end(struct fabric *fabric, struct transfer *transfer, enum transfer_state state);
+
+/** Note that `bytes` bytes from rank `peer`, `what`, are not those that it sent. */
+void fabric_fail_damaged(struct fabric *fabric, uint32_t peer, const char *what, uint64_t bytes, uint32_t expected,
+                         uint32_t found);
 
 /** Note the transport's failure: `number` is libfabric's (positive), `peer` UINT32_MAX when unknown. */
 void fabric_fail(struct fabric *fabric, const struct rail *rail, uint32_t peer, const char *doing, int number,
