@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts on when ranks die and when others join: each step sums a number over all ranks. A rank that fails is reported and the
- * others go on; ranks that weft run --restarts starts in place of it join them between two steps.
+ * Counts on when ranks die, when others join and when some leave: each step sums a number over all ranks. A rank that fails is
+ * reported and the others go on; ranks that weft run --restarts starts in place of it join them between two steps. weft scale
+ * adds ranks in the same way, or makes ranks leave.
  */
 #include <limits.h>
 #include <stdbool.h>
@@ -21,6 +22,10 @@ int main(void)
     int step = changed ? INT_MAX : 0;       /* ... and does not know its step */
     while (step < STEPS || changed) {
         weft_comm *world = weft_world(context); /* another one after each change of the ranks */
+        if (!world) {                           /* this rank has left, and the others go on */
+            printf("leaving after step %d\n", step);
+            break;
+        }
         float sums[2] = {1, (float)weft_waiting(context)};
         int first = step; /* a failed operation leaves its output undefined */
         weft_status status;
@@ -45,7 +50,7 @@ int main(void)
                 printf("step %d: %g ranks\n", step, (double)sums[0]);
             step++;
             usleep(200000);
-            if (sums[1] > 0) { /* all ranks know that somebody waits */
+            if (sums[1] > 0) { /* all ranks know that somebody waits, or is to leave */
                 changed = true;
                 if (weft_grow(context) != WEFT_OK && weft_shrink(context) != WEFT_OK)
                     return fprintf(stderr, "cannot go on: %s\n", weft_message(context)), 1;

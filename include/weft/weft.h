@@ -221,9 +221,9 @@ WEFT_API void weft_process_close(weft_process *process);
  *
  * Collective: returns when all ranks have arrived. `config` may be NULL, which means that everything is detected:
  * rank and number of ranks come from the launcher (weft run, mpirun, srun, torchrun), and a program without a launcher
- * is a world of one rank. A rank that weft run --restarts starts later joins the running job instead: the call returns
- * when the others admit it in weft_grow() or weft_shrink(), however long that takes (see weft_epoch()). `config` and its
- * strings are needed only during the call. End the context with weft_finalize().
+ * is a world of one rank. A rank that weft run starts later (--restarts, weft scale) joins the running job instead: the
+ * call returns when the others admit it in weft_grow() or weft_shrink(), however long that takes (see weft_epoch()).
+ * `config` and its strings are needed only during the call. End the context with weft_finalize().
  *
  * Errors: WEFT_ERROR_ARGUMENT if `context` is NULL or a field of `config` or a variable has an impossible value;
  * WEFT_ERROR_TIMEOUT names the ranks that have not arrived within rendezvous_limit; WEFT_ERROR_RENDEZVOUS if the ranks
@@ -276,17 +276,22 @@ WEFT_API weft_status weft_finalize(weft_context *context);
  * but has not come is named on stderr after late_seconds and left out after rendezvous_limit. If the network is cut in
  * two, the larger side goes on; ties go to the side with the lowest rank.
  *
- * Errors: WEFT_ERROR_STATE if nothing has failed, in a group, or if the job began with a single rank; WEFT_ERROR_PEER if this
- * rank cannot go on because it is on the smaller side, or the others have gone on without it. The context then stays
- * broken.
+ * Errors: WEFT_ERROR_STATE if nothing has failed, in a group, or in a job of a single rank that no other can join;
+ * WEFT_ERROR_PEER if this rank cannot go on because it is on the smaller side, or the others have gone on without it. The
+ * context then stays broken.
  */
 WEFT_API weft_status weft_shrink(weft_context *context);
 
 /**
- * Admit the ranks that wait to join.
+ * Admit the ranks that wait to join, and release those that are to leave.
  *
- * weft run --min-ranks --restarts starts ranks in place of lost ones. Their weft_init() returns when the others admit
- * them: in weft_shrink() after a failure, or in this call if nothing has failed.
+ * weft run starts further ranks: in place of lost ones (--min-ranks --restarts), or because weft scale asks for more.
+ * Their weft_init() returns when the others admit them: in weft_shrink() after a failure, or in this call if nothing has
+ * failed.
+ *
+ * weft scale may also ask ranks to leave. At such a rank this call (or weft_shrink()) returns WEFT_OK and weft_world() is
+ * NULL from then on: it should call weft_finalize(), which waits for nobody, and exit with code 0. The others wait for
+ * the end of its process, up to 10 s, if it is on their machine; then they kill it.
  *
  * Collective: every rank of weft_world() calls it, with no operation in flight and no group open. It opens a new world
  * even if no rank waits. As after weft_shrink(), weft_world() returns another communicator, those made before are dead,
@@ -295,18 +300,19 @@ WEFT_API weft_status weft_shrink(weft_context *context);
  *
  * A rank that is lost during the call is left out of the new world and causes no error: compare weft_comm_size().
  *
- * Errors: WEFT_ERROR_STATE with operations in flight, with a group open, or if the job began with a single rank. If the
- * context is broken already, because a rank was lost before the call, the error of that failure: call weft_shrink(),
- * which admits the waiting ranks, too. Otherwise as weft_shrink().
+ * Errors: WEFT_ERROR_STATE with operations in flight, with a group open, or in a job of a single rank that no other can
+ * join. If the context is broken already, because a rank was lost before the call, the error of that failure: call
+ * weft_shrink(), which admits the waiting ranks, too. Otherwise as weft_shrink().
  */
 WEFT_API weft_status weft_grow(weft_context *context);
 
 /**
- * The number of ranks that wait to join, as far as this rank knows.
+ * The number of ranks that wait to join or are to leave, as far as this rank knows. Unless it is 0, call weft_grow().
  *
- * Ranks that wait connect to the lowest rank, so only rank 0 of weft_world() sees them; other ranks normally get 0. The
- * library does not pass the number on: rank 0 has to tell the others that all must call weft_grow(), for example by
- * adding it to a value that is summed anyway (examples/survivor.c). 0 if `context` is NULL.
+ * Ranks that wait connect to the lowest rank, and the launcher tells that rank which ones are to leave: only rank 0 of
+ * weft_world() sees them; other ranks normally get 0. The library does not pass the number on: rank 0 has to tell the
+ * others that all must call weft_grow(), for example by adding it to a value that is summed anyway (examples/survivor.c).
+ * 0 if `context` is NULL.
  *
  * Does not wait for the network. It takes a lock and looks at every rank, so call it once a step rather than in a tight
  * loop. Safe from any thread.
@@ -427,7 +433,10 @@ WEFT_API weft_status weft_deregister(weft_context *context, void *pointer);
  * numbered from 0 within `comm`, and nodes from 0 in order of first appearance.
  */
 
-/** The communicator of all ranks of the job. The context owns it. NULL, with a message, if `context` is NULL. */
+/**
+ * The communicator of all ranks of the job. The context owns it. NULL after weft_grow() or weft_shrink() on a rank that has
+ * left the job, and, with a message, if `context` is NULL.
+ */
 WEFT_API weft_comm *weft_world(weft_context *context);
 
 /** The context that `comm` belongs to, for weft_message() where only a communicator is at hand. NULL for NULL. */

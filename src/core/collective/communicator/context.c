@@ -130,7 +130,9 @@ weft_status context_make_endpoint(weft_context *context, struct control **contro
     memcpy(endpoint->extra, &extra, sizeof extra);
     const struct control_config settings = {
         .rank = context->rank,
-        .ranks = context->regroup && context->ranks == 1 ? 2 : context->ranks, /* it listens: others may join */
+        .ranks = context->ranks == 1 && (context->regroup || bootstrap_grows(context->bootstrap))
+                     ? 2 /* it listens: others may join */
+                     : context->ranks,
         .connect_limit = context->rendezvous_limit,
         .liveness_limit = config->liveness_limit,
     };
@@ -184,6 +186,7 @@ static weft_status context_meet(weft_context *context, struct error *error)
     if (status != WEFT_OK)
         return status;
     memcpy(context->secret, bootstrap_secret(context->bootstrap), sizeof context->secret);
+    control_renumber(context->control, context->rank, context->ranks, context->rendezvous_limit);
     status = control_connect(context->control, context->endpoints, context->secret, error);
     return status == WEFT_OK ? prepare_regrouping(context, error) : status;
 }
@@ -411,7 +414,7 @@ static void close_all(weft_context *context)
     if (context->fabric)
         fabric_close(context->fabric);
     shm_destroy(context->shm);
-    if (context->epoch > 0 || (context->control && control_failed(context->control)))
+    if (context->has_left || context->epoch > 0 || (context->control && control_failed(context->control)))
         bootstrap_abandon(context->bootstrap);
     if (context->control)
         control_close(context->control);
@@ -525,6 +528,10 @@ weft_status weft_finalize(weft_context *context)
     error_clear(&error);
     if (!context)
         return WEFT_OK;
+    if (context->has_left) {
+        close_all(context);
+        return WEFT_OK;
+    }
     weft_status status = end_operations(context, &error);
     if (status == WEFT_OK && context_status(context) == WEFT_OK) {
         status = comm_leave_world(context);
@@ -551,6 +558,8 @@ weft_status weft_finalize(weft_context *context)
 void weft_abort(weft_context *context, const char *reason)
 {
     char message[ERROR_TEXT_BYTES], name[128];
+    if (context->has_left) /* the others do not hear it */
+        return;
     snprintf(message, sizeof message, "%s called weft_abort(): %s",
              context_rank_name(context, context->rank, name, sizeof name), reason ? reason : "no reason given");
     control_abort(context->control, WEFT_ERROR_ABORTED, message);

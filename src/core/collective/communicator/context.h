@@ -40,7 +40,8 @@ struct weft_context {
     uint8_t secret[SECRET_BYTES]; /**< this epoch's */
 
     /* Across changes of the ranks (membership.c). Each begins a new epoch; epochs are numbered from 0. */
-    struct regroup *regroup; /**< NULL: the job has one rank */
+    struct regroup *regroup; /**< NULL: the job has one rank, and no other can join it */
+    bool has_left;           /**< this rank was released from the job: it has no world, control plane or transports */
     uint32_t epoch;
     uint32_t *first;    /**< first[r]: the number of rank r in its job: that at the beginning, or a newcomer's */
     weft_config config; /**< completed; its strings are in config_texts */

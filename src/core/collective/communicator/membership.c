@@ -3,9 +3,12 @@
  * The ranks of a job change: after a failure the survivors go on (weft_shrink()), between operations newcomers are
  * admitted (weft_grow()), and a newcomer waits for that (context_join()). In each case ranks agree on the new membership
  * (regroup.h), fence their memory off from all other ranks, and open everything that ranks share again. State local to
- * this rank stays: memory and requests, and the tuner's numbers unless ranks join.
+ * this rank stays: memory and requests, and the tuner's numbers unless ranks join. A rank that the agreement releases
+ * closes its part of the epoch and opens no other.
  */
 #include "core/collective/communicator/context.h"
+
+#include "base/clock.h"
 #include "core/collective/internal/execution.h"
 #include "core/collective/internal/trace.h"
 
@@ -17,10 +20,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define ATTEMPTS         16  /* at most; each further failure during the call costs one */
-#define CONNECT_SECONDS  3.0 /* for the ranks to connect, having just agreed; else they regroup */
-#define FENCE_SECONDS    5.0 /* for a process that was killed to end */
-#define PATIENCE_SECONDS 1e6 /* a newcomer waits for the others to admit it */
+#define ATTEMPTS         16   /* at most; each further failure during the call costs one */
+#define CONNECT_SECONDS  3.0  /* for the ranks to connect, having just agreed; else they regroup */
+#define FENCE_SECONDS    5.0  /* for a process that was killed to end */
+#define LEAVE_SECONDS    10.0 /* for the process of a rank that leaves to end by itself */
+#define PATIENCE_SECONDS 1e6  /* a newcomer waits for the others to admit it */
 
 static void warn_of_missing(void *argument, const char *message)
 {
@@ -31,6 +35,18 @@ static void warn_of_missing(void *argument, const char *message)
 }
 
 /* ---- leaving an epoch ---- */
+
+/* Wait for the ranks that leave, so that they end by themselves: those that have not are killed with the lost ones. */
+static void await_released(weft_context *context, const struct regroup_table *table)
+{
+    const uint64_t deadline = clock_after(LEAVE_SECONDS);
+    for (uint32_t r = 0, next = 0; context->shm && r < context->ranks && next < table->released_count; r++) {
+        while (next < table->released_count && table->released[next] < context->first[r]) /* both ascend */
+            next++;
+        if (next < table->released_count && table->released[next] == context->first[r])
+            shm_await_end(context->shm, r, deadline);
+    }
+}
 
 /* Only the ranks of the table access this rank's memory from now on. */
 static weft_status fence(weft_context *context, const struct regroup_table *table, struct error *error)
@@ -48,6 +64,7 @@ static weft_status fence(weft_context *context, const struct regroup_table *tabl
         else
             gone[gone_count++] = r;
     }
+    await_released(context, table);
     if (status == WEFT_OK && context->shm)
         status = shm_evict(context->shm, gone, gone_count, FENCE_SECONDS, error);
     if (status == WEFT_OK && kept_count == table->ranks)
@@ -89,6 +106,24 @@ static void close_epoch(weft_context *context)
     memset(&context->diagnosis, 0, sizeof context->diagnosis);
 }
 
+/* The others have released this rank, and wait until it has ended. */
+static void leave_job(weft_context *context, struct control *control)
+{
+    struct error error = {0};
+    control_abandon(control);
+    progress_detach(context);
+    fabric_abandon(context->fabric);
+    close_epoch(context);
+    if (context->fabric)
+        fabric_close(context->fabric);
+    context->fabric = NULL;
+    context->world = NULL;
+    context->has_left = true;
+    error_set(&error, WEFT_ERROR_STATE, "rank %u has left the job; call weft_finalize()",
+              context->first[context->rank]);
+    context_break_replace(context, &error);
+}
+
 /* ---- entering the next one ---- */
 
 /* No rank begins before all are ready, and have killed the local processes that are left out. Where some rank has no
@@ -119,6 +154,8 @@ static weft_status open_epoch(weft_context *context, struct control *control, st
     free(context->first);
     context->endpoints = table->endpoints;
     context->first = table->first;
+    table->endpoints = NULL; /* the context's now */
+    table->first = NULL;
     context->rank = table->rank;
     context->ranks = table->ranks;
     context->epoch = table->epoch;
@@ -202,6 +239,11 @@ static weft_status try_to_regroup(weft_context *context, double limit_seconds, b
         control_abandon(control);
         return status;
     }
+    if (table.leaves) {
+        regroup_table_free(&table);
+        leave_job(context, control);
+        return WEFT_OK;
+    }
     struct attendant attendant;
     attendant_start(&attendant, context->regroup);
     if (context->first) /* not a newcomer's first epoch */
@@ -211,9 +253,8 @@ static weft_status try_to_regroup(weft_context *context, double limit_seconds, b
         status = open_epoch(context, control, &table, error);
     } else {
         control_abandon(control);
-        free(table.endpoints);
-        free(table.first);
     }
+    regroup_table_free(&table);
     attendant_stop(&attendant);
     if (status == WEFT_OK)
         context_leave_members(context);
@@ -236,7 +277,8 @@ static weft_status check_regroups(const weft_context *context, const char *funct
 {
     return context->regroup
                ? WEFT_OK
-               : error_set(error, WEFT_ERROR_STATE, "%s was called by a rank that is alone in its job", function);
+               : error_set(error, WEFT_ERROR_STATE,
+                           "%s was called by a rank that is alone in its job, which no other can join", function);
 }
 
 /* Everything in flight has ended, and nothing new begins. */
@@ -252,7 +294,7 @@ static weft_status regroup_running(weft_context *context, struct error *error)
     hang_watch_pause(&context->hang_watch, false);
     if (status != WEFT_OK)
         context_break_replace(context, error);
-    else
+    else if (!context->has_left)
         context_repair(context);
     return status;
 }
@@ -262,6 +304,8 @@ static weft_status regroup_running(weft_context *context, struct error *error)
 /* Everything in flight has ended, and nothing new begins: the context is broken. */
 static weft_status come_to_rest(weft_context *context, struct error *error)
 {
+    if (context->has_left)
+        return error_set(error, WEFT_ERROR_STATE, "weft_shrink() was called by a rank that has left the job");
     if (context->grouping)
         return error_set(error, WEFT_ERROR_STATE, "weft_shrink() was called in a group; end it with weft_group_end()");
     if (!control_failed(context->control))

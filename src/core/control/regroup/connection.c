@@ -179,6 +179,10 @@ static void connection_send_alive(const struct regroup *regroup, struct regroup_
 /* The other end is authenticated. */
 static void connection_opened(struct regroup *regroup, struct regroup_connection *connection)
 {
+    if (connection->stream.server && connection->stream.peer_rank == REGROUP_NONE) { /* the launcher */
+        connection->open = true;
+        return;
+    }
     if (connection->stream.server) {
         uint32_t rank = connection->stream.peer_rank;
         if (rank == regroup->rank || rank >= REGROUP_RANKS_MOST || !regroup_make_room(regroup, rank + 1)) {
@@ -283,6 +287,19 @@ static bool connection_newcomer_handle(struct regroup *regroup, struct regroup_c
     return true;
 }
 
+/* The launcher asks for ranks to leave. A rank does not release itself: it asks the lowest of several. */
+static bool connection_release_handle(struct regroup *regroup, struct regroup_connection *connection,
+                                      struct reader reader)
+{
+    while (reader.left > 0 && !reader.bad) {
+        const uint32_t rank = reader_u32(&reader);
+        if (!reader.bad && rank < regroup->ranks && rank != regroup->rank)
+            regroup->peers[rank].leaving = true;
+    }
+    regroup_connection_send(connection, REGROUP_RELEASE, NULL, 0);
+    return !reader.bad;
+}
+
 /* Another rank says that it leads. */
 static void connection_probe_handle(struct regroup *regroup, struct regroup_connection *connection)
 {
@@ -312,6 +329,8 @@ static bool connection_frame_handle(struct regroup *regroup, struct regroup_conn
     struct reader reader = {frame->payload, frame->size, false};
     char message[ERROR_TEXT_BYTES];
     uint32_t rank;
+    if (connection->rank == REGROUP_NONE)
+        return frame->kind == REGROUP_RELEASE && connection_release_handle(regroup, connection, reader);
     switch (frame->kind) {
     case REGROUP_ALIVE:
         return connection_alive_handle(regroup, connection, reader);
@@ -392,6 +411,6 @@ void regroup_connection_advance(struct regroup *regroup, struct regroup_connecti
     }
     if (!connection->ended)
         connection_silence_check(regroup, connection, now);
-    if (connection->open && now >= connection->said + TICK)
+    if (connection->open && connection->rank != REGROUP_NONE && now >= connection->said + TICK)
         connection_send_alive(regroup, connection);
 }

@@ -137,7 +137,7 @@ uint32_t regroup_waiting(struct regroup *regroup)
     uint32_t count = 0;
     pthread_mutex_lock(&regroup->lock);
     for (uint32_t r = 0; r < regroup->ranks; r++)
-        count += regroup_waits_here(regroup, r);
+        count += regroup_waits_here(regroup, r) || (regroup->peers[r].member && regroup->peers[r].leaving);
     pthread_mutex_unlock(&regroup->lock);
     return count;
 }
@@ -177,11 +177,13 @@ void regroup_decide(struct regroup *regroup, weft_status status, const char *mes
 }
 
 /* A table: epoch (4), ranks (4), draw (32), the first ranks (4 each), the endpoint info for the epoch, and that with the
- * listeners that stay open. */
+ * listeners that stay open; then how many ranks leave (4), and their first ranks (4 each). */
 struct regroup_layout {
     uint32_t epoch, count;
     uint32_t ranks; /* above all first ranks */
     const uint8_t *draw, *first, *endpoints, *listeners;
+    uint32_t released_count;
+    const uint8_t *released;
 };
 
 static bool regroup_read_table(const uint8_t *bytes, size_t size, struct regroup_layout *table)
@@ -195,6 +197,10 @@ static bool regroup_read_table(const uint8_t *bytes, size_t size, struct regroup
     table->first = reader_bytes(&reader, (size_t)table->count * 4);
     table->endpoints = reader_bytes(&reader, table->count * sizeof(struct endpoint_info));
     table->listeners = reader_bytes(&reader, table->count * sizeof(struct endpoint_info));
+    table->released_count = reader_u32(&reader);
+    if (reader.bad || table->released_count > REGROUP_RANKS_MOST)
+        return false;
+    table->released = reader_bytes(&reader, (size_t)table->released_count * 4);
     if (reader.bad)
         return false;
     struct reader ranks = {table->first, (size_t)table->count * 4, false};
@@ -224,15 +230,22 @@ static void regroup_take_members(struct regroup *regroup, const struct regroup_l
     }
 }
 
+static bool regroup_lists(const uint8_t *bytes, uint32_t count, uint32_t rank)
+{
+    struct reader ranks = {bytes, (size_t)count * 4, false};
+    bool found = false;
+    for (uint32_t i = 0; i < count; i++)
+        found |= reader_u32(&ranks) == rank;
+    return found;
+}
+
 bool regroup_adopt(struct regroup *regroup, const uint8_t *bytes, size_t size)
 {
     struct regroup_layout table;
-    bool included = false;
     if (!regroup_read_table(bytes, size, &table))
         return false;
-    struct reader ranks = {table.first, (size_t)table.count * 4, false};
-    for (uint32_t i = 0; i < table.count; i++)
-        included |= reader_u32(&ranks) == regroup->rank;
+    const bool included = regroup_lists(table.first, table.count, regroup->rank) ||
+                          regroup_lists(table.released, table.released_count, regroup->rank);
     if (table.epoch <= regroup->epoch || !included || !regroup->agreeing || regroup->decided)
         return true;
     if (!regroup_make_room(regroup, table.ranks)) {
@@ -364,17 +377,26 @@ static void regroup_give_up_smaller_side(struct regroup *regroup, uint32_t here,
     regroup_decide(regroup, WEFT_ERROR_PEER, message);
 }
 
+/* Whether a rank takes part in the agreement, but is not a member of the epoch that this rank's table begins. */
+static bool regroup_releases(const struct regroup *regroup, uint32_t rank)
+{
+    return rank != regroup->rank && regroup_peer_has_joined(regroup, rank) && regroup->peers[rank].leaving;
+}
+
 /* Whether a rank is a member of the epoch that this rank's table begins. */
 static bool regroup_takes(struct regroup *regroup, uint32_t rank)
 {
-    return rank == regroup->rank || regroup_peer_has_joined(regroup, rank) || regroup_waits_here(regroup, rank);
+    return rank == regroup->rank || regroup_waits_here(regroup, rank) ||
+           (regroup_peer_has_joined(regroup, rank) && !regroup->peers[rank].leaving);
 }
 
 static void regroup_write_table(struct regroup *regroup, const uint8_t draw[SECRET_BYTES], struct buffer *table)
 {
-    uint32_t count = 0, number = 0;
-    for (uint32_t r = 0; r < regroup->ranks; r++)
+    uint32_t count = 0, number = 0, released = 0;
+    for (uint32_t r = 0; r < regroup->ranks; r++) {
         count += regroup_takes(regroup, r);
+        released += regroup_releases(regroup, r);
+    }
     buffer_put_u32(table, regroup->epoch + 1);
     buffer_put_u32(table, count);
     buffer_put(table, draw, SECRET_BYTES);
@@ -391,13 +413,18 @@ static void regroup_write_table(struct regroup *regroup, const uint8_t draw[SECR
     for (uint32_t r = 0; r < regroup->ranks; r++)
         if (regroup_takes(regroup, r))
             buffer_put(table, &regroup->endpoints[r], sizeof regroup->endpoints[r]);
+    buffer_put_u32(table, released);
+    for (uint32_t r = 0; r < regroup->ranks; r++)
+        if (regroup_releases(regroup, r))
+            buffer_put_u32(table, r);
 }
 
 static void regroup_send_table(struct regroup *regroup, bool to_members, struct buffer *table)
 {
     for (struct regroup_connection *connection = regroup->connections; connection; connection = connection->next) {
-        if (!connection->open || !regroup_takes(regroup, connection->rank) ||
-            regroup->peers[connection->rank].member != to_members)
+        const uint32_t rank = connection->rank;
+        if (!connection->open || rank == REGROUP_NONE || regroup->peers[rank].member != to_members ||
+            (!regroup_takes(regroup, rank) && !regroup_releases(regroup, rank)))
             continue;
         connection->told = true;
         regroup_connection_send(connection, REGROUP_TABLE, buffer_begin(table), buffer_size(table));
@@ -581,6 +608,14 @@ static void regroup_rendezvous_begin(struct regroup *regroup, const struct endpo
     eventfd_write(regroup->wake, 1);
 }
 
+void regroup_table_free(struct regroup_table *table)
+{
+    free(table->endpoints);
+    free(table->first);
+    free(table->released);
+    *table = (struct regroup_table){0};
+}
+
 static weft_status regroup_result_read(const struct regroup *regroup, struct regroup_table *table, struct error *error)
 {
     struct regroup_layout read;
@@ -590,9 +625,9 @@ static weft_status regroup_result_read(const struct regroup *regroup, struct reg
     struct regroup_table made = {.epoch = read.epoch, .ranks = count};
     made.endpoints = malloc(count * sizeof *made.endpoints);
     made.first = malloc(count * sizeof *made.first);
-    if (!made.endpoints || !made.first) {
-        free(made.endpoints);
-        free(made.first);
+    made.released = malloc((read.released_count + (size_t)1) * sizeof *made.released);
+    if (!made.endpoints || !made.first || !made.released) {
+        regroup_table_free(&made);
         return error_memory(error, count * sizeof *made.endpoints, "the endpoint info of the surviving ranks");
     }
     memcpy(made.endpoints, read.endpoints, count * sizeof *made.endpoints);
@@ -606,6 +641,9 @@ static weft_status regroup_result_read(const struct regroup *regroup, struct reg
         if (made.first[i] == regroup->rank)
             made.rank = i;
     }
+    struct reader released = {read.released, (size_t)read.released_count * 4, false};
+    for (made.released_count = 0; made.released_count < read.released_count; made.released_count++)
+        made.leaves |= (made.released[made.released_count] = reader_u32(&released)) == regroup->rank;
     (void)secret_sign(regroup->secret, read.draw, SECRET_BYTES, made.secret);
     *table = made;
     return WEFT_OK;

@@ -16,6 +16,9 @@
  * A newcomer also follows the lowest living rank, and waits until that rank leads an agreement. There is no other way to
  * join, so a failure at any time leaves the newcomer either waiting or a member of the new epoch, whose table it gets.
  *
+ * The launcher may ask ranks to leave (regroup_ask_to_leave()). The lowest rank notes that, and the table of the next
+ * agreement that it leads releases them: they take part in that agreement, but not in the epoch.
+ *
  * In a partition the larger side continues. A leader that cannot reach more ranks than have joined it gives up, with a
  * message that says so; ties go to the side with the lowest rank.
  *
@@ -60,7 +63,7 @@ weft_status regroup_open_newcomer(const struct regroup_member *own, const struct
 weft_status regroup_members(struct regroup *regroup, struct regroup_member **members, uint32_t *count,
                             struct error *error);
 
-/** Newcomers that wait at this rank. */
+/** Newcomers that wait at this rank, and members that it was asked to release. */
 uint32_t regroup_waiting(struct regroup *regroup);
 
 /** One descriptor (an epoll) that becomes readable when regroup_progress() has something to do. */
@@ -73,14 +76,19 @@ int regroup_descriptor(const struct regroup *regroup);
  */
 int regroup_progress(struct regroup *regroup, bool quiet);
 
-/** The agreed membership. */
+/** The agreed membership. regroup_table_free() frees its arrays. */
 struct regroup_table {
     uint32_t epoch; /**< 1 after the first regrouping */
     uint32_t rank, ranks;
-    struct endpoint_info *endpoints; /**< by new rank; malloc'ed, the caller's */
-    uint32_t *first;                 /**< first[r]: the first rank of new rank r; malloc'ed, the caller's */
+    bool leaves;                     /**< this rank was released: it is not among `ranks` */
+    struct endpoint_info *endpoints; /**< by new rank */
+    uint32_t *first;                 /**< first[r]: the first rank of new rank r */
+    uint32_t *released;              /**< the first ranks of those that leave, ascending */
+    uint32_t released_count;
     uint8_t secret[SECRET_BYTES];
 };
+
+void regroup_table_free(struct regroup_table *table);
 
 struct regroup_wait {
     double limit_seconds; /**< how long to wait for ranks that are alive but have not joined */
@@ -95,5 +103,13 @@ struct regroup_wait {
  */
 weft_status regroup_agree(struct regroup *regroup, const struct endpoint_info *endpoint,
                           const struct regroup_wait *wait, struct regroup_table *table, struct error *error);
+
+/**
+ * Not a rank: ask the job's lowest rank, `leader`, to release the `count` ranks `ranks` with the next agreement. `secret` is
+ * that of regroup_open(). Waits for its answer. May be repeated. Errors: NETWORK, TIMEOUT after `limit_seconds`, PEER, SYSTEM:
+ * it may be gone, or may have noted the request all the same.
+ */
+weft_status regroup_ask_to_leave(const struct endpoint_info *leader, const uint8_t *secret, const uint32_t *ranks,
+                                 uint32_t count, double limit_seconds, struct error *error);
 
 #endif

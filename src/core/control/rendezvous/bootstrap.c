@@ -74,8 +74,8 @@ static weft_status bootstrap_open_tcp(struct bootstrap *bootstrap, const struct 
     bootstrap->launcher = environment->launcher;
     bootstrap->rank = environment->rank;
     bootstrap->ranks = environment->ranks;
-    bootstrap->grows = environment->grows && environment->ranks > 1;
-    if (environment->ranks == 1 && environment->rank == 0)
+    bootstrap->grows = environment->grows;
+    if (environment->ranks == 1 && environment->rank == 0 && !environment->grows)
         return secret_random(bootstrap->secret, sizeof bootstrap->secret, error);
     bootstrap->node = environment->node;
     bootstrap->local_rank = environment->local_rank;
@@ -352,9 +352,9 @@ weft_status bootstrap_exchange(struct bootstrap *bootstrap, const struct endpoin
                                struct endpoint_info **result, struct error *error)
 {
     struct endpoint_info *endpoints = NULL;
-    weft_status status = bootstrap->kvs          ? bootstrap_exchange_kvs(bootstrap, endpoint, &endpoints, error)
-                         : bootstrap->ranks == 1 ? bootstrap_exchange_alone(endpoint, &endpoints, error)
-                                                 : bootstrap_exchange_tcp(bootstrap, endpoint, &endpoints, error);
+    weft_status status = bootstrap->kvs           ? bootstrap_exchange_kvs(bootstrap, endpoint, &endpoints, error)
+                         : !bootstrap->rendezvous ? bootstrap_exchange_alone(endpoint, &endpoints, error)
+                                                  : bootstrap_exchange_tcp(bootstrap, endpoint, &endpoints, error);
     if (status == WEFT_OK)
         status = bootstrap_endpoints_check(bootstrap, endpoints, error);
     if (status != WEFT_OK) {

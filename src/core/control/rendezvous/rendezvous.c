@@ -173,7 +173,7 @@ static bool take_from_visitor(struct round *round, struct joiner *visitor, const
         buffer_put(&round->members, frame->payload, frame->size);
         answer_visitor(visitor, NULL, 0);
         if (round->server->members_left)
-            round->server->members_left(round->server->context);
+            round->server->members_left(round->server->context, frame->payload, frame->size);
     } else {
         return false;
     }

@@ -52,9 +52,10 @@ struct rendezvous_server {
     const char *(*host_of)(void *context, uint32_t rank); /**< the host on which a rank was started; NULL: unknown */
     void (*report)(void *context, const char *message);   /**< called for refusals and failed rounds; may be NULL */
     void (*complete)(void *context);                      /**< called when all ranks have met; may be NULL */
-    void (*members_left)(void *context);                  /**< called when newcomers find members; may be NULL */
-    void *context;                                        /**< for all four */
-    struct stream_counts *counts;                         /**< messages and bytes, filled in at the end; may be NULL */
+    /** Called when the job's lowest rank has left members for newcomers, with its bytes; may be NULL. */
+    void (*members_left)(void *context, const void *bytes, size_t size);
+    void *context;                /**< for all four */
+    struct stream_counts *counts; /**< messages and bytes, filled in at the end; may be NULL */
 };
 
 /**

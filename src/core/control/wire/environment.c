@@ -157,7 +157,7 @@ static weft_status environment_read_weft(struct environment *environment, struct
     weft_status status = WEFT_OK;
     environment->served = environment_variable("WEFT_RENDEZVOUS_SERVED") != NULL;
     environment->grows = environment->served && environment_variable("WEFT_RESTARTS");
-    if ((environment->ranks > 1 || environment->rank > 0) && (!bootstrap || !secret))
+    if ((environment->ranks > 1 || environment->rank > 0 || environment->grows) && (!bootstrap || !secret))
         return error_set(error, WEFT_ERROR_RENDEZVOUS,
                          "WEFT_RANK and WEFT_RANKS are set but %s is not; start the ranks with 'weft run', or set it",
                          bootstrap ? "WEFT_SECRET" : "WEFT_RENDEZVOUS");

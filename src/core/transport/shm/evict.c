@@ -30,6 +30,21 @@ static bool process_has_ended(const struct shm_peer *peer, int milliseconds)
     return false;
 }
 
+static int milliseconds_until(uint64_t deadline)
+{
+    const uint64_t now = clock_now();
+    return now < deadline ? (int)((deadline - now) / 1000000) + 1 : 0;
+}
+
+void shm_await_end(struct shm *shm, uint32_t rank, uint64_t deadline)
+{
+    const struct shm_peer *peer = shm->peers[rank];
+    if (!peer || !peer->connected || peer->same_process || rank == shm->rank || !peer->process)
+        return;
+    while (!process_has_ended(peer, milliseconds_until(deadline)) && milliseconds_until(deadline) > 0)
+        ;
+}
+
 static weft_status shm_peer_evict(struct shm_peer *peer, uint64_t deadline, struct error *error)
 {
     if (!peer->process)
@@ -42,9 +57,8 @@ static weft_status shm_peer_evict(struct shm_peer *peer, uint64_t deadline, stru
     if (result != 0 && errno != ESRCH)
         return error_system(error, "cannot kill process %d, rank %u of this machine, which no longer takes part",
                             peer->process, peer->rank);
-    for (uint64_t now = clock_now();
-         !process_has_ended(peer, now < deadline ? (int)((deadline - now) / 1000000) + 1 : 0); now = clock_now())
-        if (now >= deadline)
+    while (!process_has_ended(peer, milliseconds_until(deadline)))
+        if (milliseconds_until(deadline) == 0)
             return error_set(error, WEFT_ERROR_SYSTEM,
                              "process %d, rank %u of this machine, was killed but does not end; it may be blocked "
                              "in the kernel",

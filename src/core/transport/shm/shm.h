@@ -42,6 +42,9 @@ void shm_destroy(struct shm *shm);
 weft_status shm_evict(struct shm *shm, const uint32_t *ranks, uint32_t count, double limit_seconds,
                       struct error *error);
 
+/** Wait until rank `rank` has ended by itself, if it is a separate local process, at most until clock_now() is `deadline`. */
+void shm_await_end(struct shm *shm, uint32_t rank, uint64_t deadline);
+
 /** Make shm_connect() give up when the job fails meanwhile. `control` (borrowed) may be NULL. */
 void shm_set_control(struct shm *shm, const struct control *control);
 

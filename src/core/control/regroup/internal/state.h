@@ -22,6 +22,7 @@ enum regroup_frame {
     REGROUP_TABLE,     /**< see regroup_adopt() */
     REGROUP_LEFT_OUT,  /**< message (text): the others continue without you */
     REGROUP_NEWCOMER,  /**< endpoint info twice (where to find me; in the next epoch): I wait to be a member */
+    REGROUP_RELEASE,   /**< from the launcher: ranks (4 each) that are to leave; the answer, without ranks: noted */
 };
 
 enum { REGROUP_WILLING = 1, REGROUP_QUIET = 2, REGROUP_NEW = 4 };
@@ -39,7 +40,7 @@ enum regroup_peer_state {
 struct regroup_connection {
     struct regroup_connection *next;
     struct stream stream;
-    uint32_t rank; /**< the peer's; REGROUP_NONE until it is authenticated */
+    uint32_t rank; /**< the peer's; REGROUP_NONE until it is authenticated, and for the launcher */
     bool connecting, open, ended;
     bool joined;  /**< JOIN was sent */
     bool probed;  /**< PROBE was sent */
@@ -53,6 +54,7 @@ struct regroup_connection {
 struct regroup_peer {
     bool member;  /**< in the current epoch */
     bool waiting; /**< a newcomer that follows this rank, with its endpoint info */
+    bool leaving; /**< this rank was asked to release it */
     enum regroup_peer_state state;
     uint32_t
         joined; /**< epoch + 1 in which it joined this rank, with its endpoint info; see regroup_peer_has_joined() */
