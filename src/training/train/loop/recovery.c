@@ -59,6 +59,12 @@ static weft_status find_ranks(struct trainer *trainer, struct recovery *recovery
     if (status != WEFT_OK)
         return status;
     leave_world(trainer);
+    if (!weft_world(trainer->context)) {
+        *speaks = false;
+        trainer->world = (struct trainer_world){0}; /* trainer->former has it */
+        trainer->has_left = trainer->agreed = recovery->is_over = true;
+        return error_set(error, WEFT_ERROR_STATE, "this rank was released from the job");
+    }
     trainer_world_enter(trainer, weft_world(trainer->context));
     recovery->is_in_world = true;
     return WEFT_OK;

@@ -108,8 +108,8 @@ void trainer_report_step(struct trainer *trainer)
         trainer->config.observe(trainer->config.observer, &report);
 }
 
-/* Ranks that wait to join wait at rank 0. */
-static bool sees_newcomers(const struct trainer *trainer)
+/* Ranks that wait to join wait at rank 0, which also knows which ones are to leave. */
+static bool must_regroup(const struct trainer *trainer)
 {
     return trainer->config.min_ranks && trainer->world.rank == 0 && weft_waiting(trainer->context) > 0;
 }
@@ -127,7 +127,7 @@ static weft_status trainer_take_step(struct trainer *trainer, bool *speaks, stru
                                          .seed = (uint64_t)trainer->config.seed,
                                          .loss_scale = course->loss_scale,
                                          .stop = trainer->stop,
-                                         .pause = sees_newcomers(trainer),
+                                         .pause = must_regroup(trainer),
                                          .before_norm = finish_copy,
                                          .before_update = release_weights};
     struct executor_result result;
@@ -144,7 +144,7 @@ static weft_status trainer_take_step(struct trainer *trainer, bool *speaks, stru
     course->joining = result.pause;
     course->last = result;
     trainer_report_step(trainer);
-    status = trainer_world_copy(trainer, error);
+    status = trainer_world_copy(trainer, false, error);
     return status == WEFT_OK ? stragglers_note_step(trainer, seconds, error) : status;
 }
 
@@ -334,7 +334,7 @@ static weft_status save_and_evaluate(struct trainer *trainer, bool *speaks, stru
     return status;
 }
 
-/* Nothing is under way when ranks join. */
+/* Nothing is under way when ranks join or leave. A rank that leaves has left a copy of its part of the state. */
 static weft_status rest_between_steps(struct trainer *trainer, bool *speaks, struct error *error)
 {
     weft_status status = note_agreed(trainer, checkpoint_writer_finish(trainer->world.writer, false, speaks, error));
@@ -342,11 +342,15 @@ static weft_status rest_between_steps(struct trainer *trainer, bool *speaks, str
         status = finish_copy(trainer, error);
     if (status == WEFT_OK)
         status = executor_settle(trainer->world.executor, error);
+    if (status == WEFT_OK)
+        status = trainer_world_copy(trainer, true, error);
+    if (status == WEFT_OK)
+        status = finish_copy(trainer, error);
     trainer->world.is_settled = status == WEFT_OK;
     return status;
 }
 
-/* Until the run ends, or ranks are to join. */
+/* Until the run ends, or ranks are to join or leave. */
 static weft_status run_to_end(struct trainer *trainer, bool *speaks, struct error *error)
 {
     const struct train_config *config = &trainer->config;
@@ -404,6 +408,10 @@ weft_status trainer_run(struct trainer *trainer, bool *speaks, struct error *err
     course->end = (uint64_t)(config->stop_at && config->stop_at < config->steps ? config->stop_at : config->steps);
     *speaks = true;
     weft_status status = run_with_changes(trainer, speaks, error);
+    if (trainer->has_left) {
+        error_clear(error);
+        return WEFT_OK;
+    }
     struct error ignored = {0}; /* a spare is lost: the run has ended all the same */
     if (status == WEFT_OK || trainer->agreed)
         (void)spares_tell(trainer, status == WEFT_OK ? SPARE_ENDS : SPARE_FAILS, &ignored);

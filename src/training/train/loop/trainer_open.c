@@ -44,6 +44,7 @@ struct report_options trainer_report_options(const struct trainer *trainer)
                                    .metrics = config->metrics,
                                    .prometheus = config->prometheus,
                                    .tensorboard = config->tensorboard,
+                                   .events = config->events,
                                    .collected = config->collected};
 }
 

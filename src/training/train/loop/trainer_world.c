@@ -180,10 +180,12 @@ weft_status trainer_world_open_copies(struct trainer *trainer, bool *speaks, str
     return trainer_agree(trainer, begin_copy(trainer, error), speaks, error);
 }
 
-weft_status trainer_world_copy(struct trainer *trainer, struct error *error)
+weft_status trainer_world_copy(struct trainer *trainer, bool now, struct error *error)
 {
-    const bool is_time = trainer->world.copies && trainer->state.step % (uint64_t)trainer->config.copy_every == 0;
-    return is_time ? begin_copy(trainer, error) : WEFT_OK;
+    const struct trainer_world *world = &trainer->world;
+    const uint64_t step = trainer->state.step;
+    const bool is_due = now ? world->copied[1].step != step : step % (uint64_t)trainer->config.copy_every == 0;
+    return world->copies && is_due ? begin_copy(trainer, error) : WEFT_OK;
 }
 
 /* ---- checkpoints ---- */

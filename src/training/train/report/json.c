@@ -2,20 +2,25 @@
 /*
  * JSON lines for programs: an object a line, with "event" first: "start", "step", "evaluation", "checkpoint",
  * "recovery", "straggler", "end". They are appended, so that a resumed run continues its file. docs/tutorials/insight.md lists the keys.
+ * The events of a job (weft run --job-dir) get the same lines, but for steps and evaluations.
  */
 #include "base/format/json_put.h"
 #include "training/train/report/internal/sink.h"
 #include "training/train/report/names.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define LINE_BYTES 65536
+
 struct json_file {
     FILE *file;
     const char *path;
+    char buffer[LINE_BYTES]; /* a line is one write: several processes append to a job's events */
 };
 
 /* A process that died while it wrote leaves an incomplete line, to which ours must not be appended. */
@@ -28,22 +33,40 @@ static bool ends_within_line(const char *path)
     return within;
 }
 
-static weft_status json_open(const struct report_options *options, void **state, struct error *error)
+/* `flags`: those of open(), besides those for appending. */
+static weft_status json_open_file(const char *path, int flags, void **state, struct error *error)
 {
-    if (!options->metrics)
-        return WEFT_OK;
     struct json_file *json = malloc(sizeof *json);
     if (!json)
         return error_memory(error, sizeof *json, "the metrics file");
-    const bool within = ends_within_line(options->metrics);
-    *json = (struct json_file){.file = fopen(options->metrics, "a"), .path = options->metrics};
+    const bool within = ends_within_line(path);
+    const int descriptor = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | flags, 0666);
+    json->path = path;
+    json->file = descriptor >= 0 ? fdopen(descriptor, "a") : NULL;
     if (!json->file) {
         free(json);
-        return error_system(error, "cannot write metrics to '%s'", options->metrics);
+        return error_system(error, "cannot write metrics to '%s'", path);
     }
+    setvbuf(json->file, json->buffer, _IOFBF, sizeof json->buffer);
     if (within)
         fputc('\n', json->file);
     *state = json;
+    return WEFT_OK;
+}
+
+static weft_status json_open(const struct report_options *options, void **state, struct error *error)
+{
+    return options->metrics ? json_open_file(options->metrics, O_CREAT, state, error) : WEFT_OK;
+}
+
+/* The launcher has made the file, which rank 0's host may lack. */
+static weft_status json_open_events(const struct report_options *options, void **state, struct error *error)
+{
+    if (!options->events || json_open_file(options->events, 0, state, error) == WEFT_OK)
+        return WEFT_OK;
+    if (options->warnings)
+        fprintf(options->warnings, "weft: %s; the job's events lack those of the training\n", error->text);
+    error_clear(error);
     return WEFT_OK;
 }
 
@@ -214,6 +237,16 @@ const struct report_sink report_sink_json = {
     .checkpoint = json_checkpoint,
     .recovery = json_recovery,
     .straggler = json_straggler,
+    .end = json_last,
+    .close = json_finish,
+};
+
+const struct report_sink report_sink_events = {
+    .name = "the file of the job's events",
+    .open = json_open_events,
+    .begin = json_start,
+    .checkpoint = json_checkpoint,
+    .recovery = json_recovery,
     .end = json_last,
     .close = json_finish,
 };

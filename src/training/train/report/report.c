@@ -13,8 +13,9 @@
 
 #define FADING 0.9 /* decay of the weight of recent steps */
 
-static const struct report_sink *const kinds[REPORT_SINKS] = {
-    &report_sink_line, &report_sink_json, &report_sink_prometheus, &report_sink_tensorboard, &report_sink_collected};
+static const struct report_sink *const kinds[REPORT_SINKS] = {&report_sink_line,       &report_sink_json,
+                                                              &report_sink_prometheus, &report_sink_tensorboard,
+                                                              &report_sink_collected,  &report_sink_events};
 #define LINE 0 /* index of the one for users */
 
 const char *const report_source_names[] = {

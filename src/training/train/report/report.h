@@ -50,6 +50,7 @@ struct report_options {
     const char *metrics;     /**< file that JSON lines are appended to; NULL: none */
     const char *prometheus;  /**< file that always holds the newest metrics; NULL: none */
     const char *tensorboard; /**< directory that gets an event file; NULL: none */
+    const char *events;      /**< file of the job's events (weft run --job-dir), appended to if it exists; NULL: none */
     const char *collected;   /**< WEFT_METRICS: a file, pipe or directory for curves (weft/report.h); NULL: none */
 };
 
@@ -78,7 +79,7 @@ enum report_ending {
     REPORT_FAILED,
 };
 
-#define REPORT_SINKS 5
+#define REPORT_SINKS 6
 
 struct report {
     struct report_options options;

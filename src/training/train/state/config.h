@@ -108,6 +108,7 @@ struct train_config {
     int64_t log_every;                    /**< steps between progress lines */
     const char *metrics;                  /**< file of JSON lines, written by rank 0; NULL: none; so are the next two */
     const char *prometheus, *tensorboard; /**< see report_options */
+    const char *events;                   /**< likewise, for the job's events, from WEFT_JOB_DIR; NULL: none */
     const char *collected;                /**< likewise, from WEFT_METRICS; NULL: none */
     const char *run_name;                 /**< the run's name there */
     FILE *warnings;                       /**< for failures to write these; NULL: silent */

@@ -65,7 +65,8 @@ struct trainer {
     struct trainer_course course;
     struct straggler_watch stragglers;
     struct report report;
-    bool reports; /* the report has sinks */
+    bool reports;  /* the report has sinks */
+    bool has_left; /* the job: the others go on without this rank */
     struct learning_rate schedule;
     uint64_t read_time; /* total nanoseconds of reading data */
     bool agreed;        /* all ranks have the same failure */

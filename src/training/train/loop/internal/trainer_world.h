@@ -73,8 +73,9 @@ weft_status trainer_world_open(struct trainer *trainer, bool *speaks, struct err
 /** Open the copies on other ranks, where they are needed, and copy the state. */
 weft_status trainer_world_open_copies(struct trainer *trainer, bool *speaks, struct error *error);
 
-/** Between steps: copy the state, if it is time. Errors: the library's, perhaps on this rank alone. */
-weft_status trainer_world_copy(struct trainer *trainer, struct error *error);
+/** Between steps: copy the state, if it is time, or in any case `now`, unless this step's is begun. Errors: the library's,
+ * perhaps on this rank alone. */
+weft_status trainer_world_copy(struct trainer *trainer, bool now, struct error *error);
 
 /** Open the writer, where the run writes checkpoints. Rank 0 has claimed their directory. */
 weft_status trainer_world_open_writer(struct trainer *trainer, bool *speaks, struct error *error);

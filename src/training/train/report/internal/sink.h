@@ -67,7 +67,7 @@ struct report_sink {
 };
 
 extern const struct report_sink report_sink_line, report_sink_json, report_sink_prometheus, report_sink_tensorboard,
-    report_sink_collected;
+    report_sink_collected, report_sink_events;
 
 /** "finished", "stopped", "failed". */
 extern const char *const report_ending_names[];
