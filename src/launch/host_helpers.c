@@ -47,9 +47,10 @@ void host_helpers_signal(struct host_helpers *helpers, int number)
     buffer_free(&payload);
 }
 
-bool host_helper_has_place(const struct host_helper *helper)
+uint32_t host_helper_free_slots(const struct host_helper *helper)
 {
-    return helper->stays && !helper->done && helper->running < helper->host->slots;
+    const uint32_t slots = helper->host->slots;
+    return helper->stays && !helper->done && helper->running < slots ? slots - helper->running : 0;
 }
 
 void host_helper_add(struct host_helper *helper, uint32_t rank, uint32_t place)
@@ -102,7 +103,7 @@ void host_helpers_input(struct host_helpers *helpers, const uint8_t *bytes, size
 /* Ranks that may run on a host at a time. */
 static uint32_t host_helper_places(const struct host_helpers *helpers, const struct host *host)
 {
-    return helpers->config->restarts > 0 ? host->slots : host->ranks;
+    return helpers->config->additions > 0 ? host->slots : host->ranks;
 }
 
 static void host_helper_order(struct host_helpers *helpers, struct host_helper *helper)
@@ -115,7 +116,7 @@ static void host_helper_order(struct host_helpers *helpers, struct host_helper *
                           .count = host->ranks,
                           .ranks = config->hosts.ranks,
                           .places = host_helper_places(helpers, host),
-                          .stays = config->restarts > 0,
+                          .stays = config->additions > 0,
                           .threads = helpers->threads,
                           .threads_chosen = config->threads > 0,
                           .bind = config->bind,

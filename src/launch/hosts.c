@@ -81,17 +81,17 @@ static weft_status launch_hosts_read_file(const char *path, struct host_list *ho
 }
 
 /* Hosts left without ranks are not part of the job, unless their slots are kept as spares. */
-static void launch_hosts_drop_idle(struct host_list *hosts, bool keep_spares)
+static void launch_hosts_drop_idle(struct host_list *hosts, enum host_spares spares)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < hosts->count; i++)
-        if (hosts->hosts[i].ranks > 0 || (keep_spares && hosts->hosts[i].slots > 0))
+        if (hosts->hosts[i].ranks > 0 || (spares && hosts->hosts[i].slots > 0))
             hosts->hosts[kept++] = hosts->hosts[i];
     hosts->count = kept;
 }
 
 /* Determine the number of ranks of each host. */
-static weft_status hosts_ranks_distribute(struct host_list *hosts, uint32_t ranks, bool keep_spares,
+static weft_status hosts_ranks_distribute(struct host_list *hosts, uint32_t ranks, enum host_spares spares,
                                           struct error *error)
 {
     uint32_t given = 0, open = 0;
@@ -112,19 +112,19 @@ static weft_status hosts_ranks_distribute(struct host_list *hosts, uint32_t rank
             left -= host->ranks;
             open--;
         }
-        host->slots = host->ranks < ranks ? host->ranks : ranks;
+        host->slots = host->ranks < ranks || spares == HOSTS_FOR_GROWTH ? host->ranks : ranks;
         if (host->ranks > ranks - first)
             host->ranks = ranks - first;
         host->first = first;
         first += host->ranks;
     }
     hosts->ranks = ranks;
-    launch_hosts_drop_idle(hosts, keep_spares);
+    launch_hosts_drop_idle(hosts, spares);
     return WEFT_OK;
 }
 
-weft_status hosts_read(const char *list, const char *path, uint32_t ranks, bool keep_spares, struct host_list *hosts,
-                       struct error *error)
+weft_status hosts_read(const char *list, const char *path, uint32_t ranks, enum host_spares spares,
+                       struct host_list *hosts, struct error *error)
 {
     struct host_list result = {0};
     weft_status status;
@@ -139,7 +139,7 @@ weft_status hosts_read(const char *list, const char *path, uint32_t ranks, bool 
     if (status == WEFT_OK && result.count == 0)
         status = error_set(error, WEFT_ERROR_ARGUMENT, "%s names no host", path ? path : "--hosts");
     if (status == WEFT_OK)
-        status = hosts_ranks_distribute(&result, ranks, keep_spares, error);
+        status = hosts_ranks_distribute(&result, ranks, spares, error);
     if (status != WEFT_OK) {
         hosts_free(&result);
         return status;

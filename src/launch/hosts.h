@@ -14,7 +14,7 @@ struct host {
     char name[HOST_NAME_BYTES]; /**< as the remote-shell agent understands it; "localhost" needs no agent */
     uint32_t ranks;             /**< to start at the beginning */
     uint32_t first;             /**< number of its first rank */
-    uint32_t slots; /**< ranks of the job that it may run at a time: `ranks`, or more if its number was larger */
+    uint32_t slots;             /**< ranks that it may run at a time: `ranks`, or more if its number was larger */
 };
 
 struct host_list {
@@ -23,15 +23,22 @@ struct host_list {
     uint32_t ranks; /**< all together */
 };
 
+/** Which slots are kept that the job does not begin with. */
+enum host_spares {
+    HOSTS_WITHOUT_SPARES,
+    HOSTS_FOR_REPLACEMENTS, /**< hosts with a number; never more slots on a host than the job has ranks */
+    HOSTS_FOR_GROWTH,       /**< all of them */
+};
+
 /**
  * Read "name[:ranks],name[:ranks]..." (`list`) or the file `path` (a host a line: "name", "name:ranks", "name
  * slots=ranks"; # begins a comment); both NULL: this machine alone. `ranks` is the total number to start. If it is 0,
  * hosts without a number run one rank each. Otherwise hosts are filled in order, and those without a number share the
- * rest evenly, the first ones one more. Hosts that get no rank are dropped, unless `keep_spares`: then those with a
- * number stay, at the end of the list. Errors: ARGUMENT, DATA. hosts_free() frees the list.
+ * rest evenly, the first ones one more. Hosts that get no rank are dropped, unless `spares` keeps those with a
+ * number. Errors: ARGUMENT, DATA. hosts_free() frees the list.
  */
-weft_status hosts_read(const char *list, const char *path, uint32_t ranks, bool keep_spares, struct host_list *hosts,
-                       struct error *error);
+weft_status hosts_read(const char *list, const char *path, uint32_t ranks, enum host_spares spares,
+                       struct host_list *hosts, struct error *error);
 void hosts_free(struct host_list *hosts);
 
 /** The host that runs `rank`, which must be less than `hosts->ranks`. */

@@ -7,6 +7,7 @@
 #include "launch/internal/output.h"
 #include "launch/internal/rendezvous_service.h"
 #include "launch/internal/replacements.h"
+#include "launch/internal/scaling.h"
 #include "launch/internal/verdict.h"
 
 #include <errno.h>
@@ -24,7 +25,7 @@
 
 extern char **environ;
 
-enum { POLL_SIGNALS, POLL_INPUT, POLL_OUTPUT, POLL_ERRORS, POLL_HELPERS };
+enum { POLL_SIGNALS, POLL_INPUT, POLL_OUTPUT, POLL_ERRORS, POLL_MEMBERS, POLL_REQUESTS, POLL_HELPERS };
 
 struct launch {
     const struct launch_config *config;
@@ -33,6 +34,7 @@ struct launch {
     struct verdict verdict;
     struct host_helpers helpers;
     struct replacements replacements;
+    struct scaling scaling;
     struct pollfd *polls;
     int signals;
     bool input_open;
@@ -90,7 +92,7 @@ static void launch_reader_lost(struct launch *launch)
 static int launch_poll_timeout(const struct launch *launch)
 {
     const uint64_t deadlines[] = {launch->verdict.judge_at, launch->verdict.next_kill, launch->helpers.deadline,
-                                  launch->replacements.deadline};
+                                  launch->replacements.deadline, launch->scaling.deadline};
     uint64_t now = clock_now(), next = UINT64_MAX;
     for (size_t i = 0; i < sizeof deadlines / sizeof *deadlines; i++)
         if (deadlines[i] && deadlines[i] < next)
@@ -107,6 +109,9 @@ static weft_status launch_turn(struct launch *launch, struct error *error)
         const struct output_sink *sink = &launch->output.sinks[i];
         polls[POLL_OUTPUT + i] = (struct pollfd){buffer_size(&sink->waiting) > 0 ? sink->descriptor : -1, POLLOUT, 0};
     }
+    const struct job_directory *directory = launch->config->job_directory;
+    polls[POLL_MEMBERS] = (struct pollfd){rendezvous_service_descriptor(launch->rendezvous), POLLIN, 0};
+    polls[POLL_REQUESTS] = (struct pollfd){directory ? directory->listener : -1, POLLIN, 0};
     host_helpers_watch(&launch->helpers, output_is_full(&launch->output), polls + POLL_HELPERS);
     if (poll(polls, POLL_HELPERS + host_helpers_polls(&launch->helpers), launch_poll_timeout(launch)) < 0 &&
         errno != EINTR)
@@ -129,6 +134,9 @@ static weft_status launch_turn(struct launch *launch, struct error *error)
         launch->has_ended = true; /* those that are stopped were left out, and would be waited for */
         host_helpers_kill_stopped(&launch->helpers);
     }
+    scaling_turn(&launch->scaling);
+    if (polls[POLL_REQUESTS].revents)
+        scaling_answer(&launch->scaling);
     replacements_turn(&launch->replacements);
     host_helpers_give_up(&launch->helpers);
     return WEFT_OK;
@@ -144,8 +152,8 @@ static bool launch_text_starts_with(const char *text, const char *beginning)
 /* Variables that describe this host, terminal or node, and would be wrong elsewhere. */
 static bool launch_variable_is_local(const char *entry)
 {
-    static const char *const names[] = {
-        "WEFT_HOST=", "WEFT_COLUMNS=", "WEFT_NODE=", "WEFT_NODE_DIRECTORY=", "WEFT_SLOTS=", "WEFT_METRICS="};
+    static const char *const names[] = {"WEFT_HOST=",  "WEFT_COLUMNS=", "WEFT_NODE=",   "WEFT_NODE_DIRECTORY=",
+                                        "WEFT_SLOTS=", "WEFT_METRICS=", "WEFT_JOB_DIR="};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (launch_text_starts_with(entry, names[i]))
             return true;
@@ -196,7 +204,7 @@ static weft_status launch_output_open_streams(struct launch *launch, struct erro
 {
     const struct launch_config *config = launch->config;
     const uint32_t ranks = config->hosts.ranks;
-    weft_status status = output_open(&launch->output, ranks + config->restarts, config->output_directory,
+    weft_status status = output_open(&launch->output, ranks + config->additions, config->output_directory,
                                      config->prefix && ranks > 1, error);
     for (uint32_t rank = 0; status == WEFT_OK && rank < ranks; rank++)
         status = output_rank_begin(&launch->output, rank,
@@ -225,19 +233,44 @@ static weft_status launch_prepare(struct launch *launch, struct error *error)
                          : error_memory(error, polls * sizeof *launch->polls, "the launcher");
 }
 
+static void launch_record_start(const struct launch_config *config)
+{
+    struct json_writer line;
+    job_directory_event_begin(config->job_directory, &line, "job_start");
+    JSON_PUT(&line, "ranks", config->hosts.ranks, "min_ranks", config->min_ranks, "restarts", config->restarts,
+             "process", (int64_t)getpid());
+    json_open_array(&line, "hosts");
+    for (uint32_t i = 0; i < config->hosts.count; i++)
+        JSON_PUT_OBJECT(&line, NULL, "host", config->hosts.hosts[i].name, "ranks", config->hosts.hosts[i].ranks,
+                        "slots", config->hosts.hosts[i].slots);
+    json_close(&line);
+    json_open_array(&line, "command");
+    for (size_t i = 0; i < config->program.count; i++)
+        json_put_text(&line, NULL, config->program.items[i]);
+    json_close(&line);
+    job_directory_event_end(config->job_directory, &line);
+}
+
 weft_status launch_run(const struct launch_config *config, struct launch_result *result, struct error *error)
 {
     struct launch launch = {.config = config, .signals = -1, .input_open = config->input};
     weft_status status = launch_prepare(&launch, error);
+    launch_record_start(config);
     if (status == WEFT_OK)
         status = host_helpers_start(&launch.helpers, error);
     if (status == WEFT_OK) /* a thread: after the forks */
         status =
             rendezvous_service_start(config, launch.helpers.remote, &launch.environment, &launch.rendezvous, error);
+    scaling_begin(&launch.scaling, config, &launch.output, &launch.verdict, &launch.replacements, launch.rendezvous);
     while (status == WEFT_OK && launch.helpers.open > 0)
         status = launch_turn(&launch, error);
     if (status == WEFT_OK)
         status = verdict_result(&launch.verdict, result, error);
+    JOB_DIRECTORY_EVENT(config->job_directory, "job_end", "exit_code", status == WEFT_OK ? result->exit_code : 1,
+                        "reason",
+                        status != WEFT_OK ? error->text
+                        : *result->reason ? result->reason
+                                          : NULL);
     host_helpers_close(&launch.helpers);
     rendezvous_service_stop(launch.rendezvous);
     output_close(&launch.output);

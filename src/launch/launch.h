@@ -16,6 +16,9 @@
  * one, from hosts.ranks on, and WEFT_RANKS is still the number of ranks at the beginning: so the library knows that it
  * joins a running job. It runs on the same host, or on the first one with a free slot if that host is lost.
  *
+ * With `job_directory`, weft scale may ask for another number of ranks: scaling.h. Ranks are added as replacements are, or
+ * leave between two steps, if the program lets them (weft_grow()).
+ *
  * Signals INT, TERM, HUP, QUIT, USR1, USR2 are passed on to every rank; a second INT kills. After the first four the
  * ranks have `stop_grace` seconds, and one more for their last output; then as above.
  *
@@ -27,6 +30,7 @@
 
 #include "base/error.h"
 #include "launch/hosts.h"
+#include "launch/job_directory.h"
 #include "launch/order.h"
 
 #include <stdbool.h>
@@ -49,8 +53,11 @@ struct launch_config {
     bool input;                     /**< rank 0 gets our standard input; otherwise all read nothing */
     uint32_t min_ranks;             /**< a rank that fails does not end the others while so many are left; 0: it does */
     uint32_t restarts;              /**< ranks that may be started in place of others, in all; needs `min_ranks` */
-    bool prefix;                    /**< name the rank before each line of output */
-    const char *output_directory;   /**< write output to files there instead; may be NULL */
+    bool scales;                    /**< the number of ranks may be changed; needs `min_ranks` and `job_directory` */
+    uint32_t additions;             /**< ranks that may be started later, in all: launch_additions() */
+    struct job_directory *job_directory; /**< for events and weft scale; NULL: none */
+    bool prefix;                         /**< name the rank before each line of output */
+    const char *output_directory;        /**< write output to files there instead; may be NULL */
 };
 
 /** How a job that was started has ended. */
@@ -58,6 +65,14 @@ struct launch_result {
     int exit_code;
     char reason[512]; /**< the message about the rank that failed first; "" if none did */
 };
+
+#define LAUNCH_SCALE_MOST 4096 /**< ranks that weft scale may add to a job, in all */
+
+/** How many ranks may be started after the beginning. */
+static inline uint32_t launch_additions(uint32_t restarts, bool scales)
+{
+    return restarts + (scales ? LAUNCH_SCALE_MOST : 0);
+}
 
 /**
  * Run the job to its end. The exit code is 0 if every rank's is 0, or those of `min_ranks`; otherwise it is that of the

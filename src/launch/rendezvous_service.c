@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/internal/rendezvous_service.h"
 
+#include "core/control/regroup/regroup.h"
 #include "core/control/rendezvous/rendezvous.h"
 #include "core/control/wire/address.h"
 #include "core/control/wire/secret.h"
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #define ADDRESSES_BYTES 900
+#define RELEASE_SECONDS 1.0
 
 struct rendezvous_service {
     struct rendezvous_server rendezvous;
@@ -23,6 +25,10 @@ struct rendezvous_service {
     pthread_t thread;
     bool running;
     atomic_bool met;
+    int changed; /* readable after a change of the members */
+    pthread_mutex_t lock;
+    struct buffer members; /* the round's random bytes, then struct regroup_member: as the lowest rank has left them */
+    bool is_new;           /* nobody has looked at them */
 };
 
 static const char *rendezvous_service_host_of(void *context, uint32_t rank)
@@ -46,6 +52,68 @@ static void rendezvous_service_complete(void *context)
 {
     struct rendezvous_service *server = context;
     atomic_store(&server->met, true);
+}
+
+static void rendezvous_service_take(void *context, const void *bytes, size_t size)
+{
+    struct rendezvous_service *server = context;
+    pthread_mutex_lock(&server->lock);
+    buffer_free(&server->members);
+    buffer_put(&server->members, bytes, size);
+    server->is_new = true;
+    pthread_mutex_unlock(&server->lock);
+    atomic_store(&server->met, true);
+    eventfd_write(server->changed, 1);
+}
+
+int rendezvous_service_descriptor(const struct rendezvous_service *server)
+{
+    return server->changed;
+}
+
+/* Under the lock. They may not be aligned. */
+static uint32_t rendezvous_service_count(const struct rendezvous_service *server)
+{
+    const size_t size = buffer_size(&server->members);
+    return size < SECRET_BYTES ? 0 : (uint32_t)((size - SECRET_BYTES) / sizeof(struct regroup_member));
+}
+
+static struct regroup_member rendezvous_service_member(const struct rendezvous_service *server, uint32_t index)
+{
+    struct regroup_member member;
+    memcpy(&member, buffer_begin(&server->members) + SECRET_BYTES + index * sizeof member, sizeof member);
+    endpoint_info_end_texts(&member.endpoint);
+    return member;
+}
+
+bool rendezvous_service_members(struct rendezvous_service *server, uint32_t **ranks, uint32_t *count)
+{
+    eventfd_t ignored;
+    eventfd_read(server->changed, &ignored);
+    pthread_mutex_lock(&server->lock);
+    *count = rendezvous_service_count(server);
+    *ranks = server->is_new ? malloc((*count + (size_t)1) * sizeof **ranks) : NULL;
+    for (uint32_t i = 0; *ranks && i < *count; i++)
+        (*ranks)[i] = rendezvous_service_member(server, i).rank;
+    server->is_new = server->is_new && !*ranks;
+    pthread_mutex_unlock(&server->lock);
+    return *ranks != NULL;
+}
+
+weft_status rendezvous_service_release(struct rendezvous_service *server, uint32_t rank, struct error *error)
+{
+    uint8_t secret[SECRET_BYTES];
+    struct regroup_member leader;
+    pthread_mutex_lock(&server->lock);
+    const bool known = rendezvous_service_count(server) > 0;
+    if (known) {
+        leader = rendezvous_service_member(server, 0);
+        rendezvous_session(server->secret, buffer_begin(&server->members), secret);
+    }
+    pthread_mutex_unlock(&server->lock);
+    if (!known)
+        return error_set(error, WEFT_ERROR_STATE, "the ranks of the job have not met yet");
+    return regroup_ask_to_leave(&leader.endpoint, secret, &rank, 1, RELEASE_SECONDS, error);
 }
 
 bool rendezvous_service_met(const struct rendezvous_service *server)
@@ -102,8 +170,9 @@ weft_status rendezvous_service_start(const struct launch_config *config, bool re
     if (!server)
         return error_memory(error, sizeof *server, "the rendezvous");
     uint16_t port = 0;
-    const bool joins = config->restarts > 0;
     server->listener = -1;
+    server->changed = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    pthread_mutex_init(&server->lock, NULL);
     server->hosts = &config->hosts;
     server->rendezvous = (struct rendezvous_server){.ranks = config->hosts.ranks,
                                                     .secret = server->secret,
@@ -112,11 +181,11 @@ weft_status rendezvous_service_start(const struct launch_config *config, bool re
                                                     .stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
                                                     .host_of = rendezvous_service_host_of,
                                                     .report = rendezvous_service_report,
-                                                    .complete = joins ? NULL : rendezvous_service_complete,
-                                                    .members_left = rendezvous_service_complete,
+                                                    .complete = config->additions ? NULL : rendezvous_service_complete,
+                                                    .members_left = rendezvous_service_take,
                                                     .context = server};
     weft_status status = WEFT_OK;
-    if (server->rendezvous.stop < 0)
+    if (server->rendezvous.stop < 0 || server->changed < 0)
         status = error_system(error, "cannot make a descriptor for the rendezvous");
     if (status == WEFT_OK)
         status = address_listen(config->bootstrap_address ? config->bootstrap_address
@@ -152,5 +221,9 @@ void rendezvous_service_stop(struct rendezvous_service *server)
         close(server->listener);
     if (server->rendezvous.stop >= 0)
         close(server->rendezvous.stop);
+    if (server->changed >= 0)
+        close(server->changed);
+    buffer_free(&server->members);
+    pthread_mutex_destroy(&server->lock);
     free(server);
 }

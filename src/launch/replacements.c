@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,12 +16,13 @@ weft_status replacements_open(struct replacements *replacements, const struct la
                               struct error *error)
 {
     *replacements = (struct replacements){.config = config, .helpers = helpers, .output = output, .verdict = verdict};
-    if (config->restarts == 0)
+    if (config->additions == 0)
         return WEFT_OK;
-    const size_t ranks = (size_t)config->hosts.ranks + config->restarts;
+    const size_t ranks = (size_t)config->hosts.ranks + config->additions;
     replacements->places = calloc(ranks, sizeof *replacements->places);
-    replacements->starts = calloc(config->restarts, sizeof *replacements->starts);
-    if (!replacements->places || !replacements->starts)
+    replacements->starts = calloc(config->additions, sizeof *replacements->starts);
+    replacements->wanted = calloc(config->additions, sizeof *replacements->wanted);
+    if (!replacements->places || !replacements->starts || !replacements->wanted)
         return error_memory(error, ranks * sizeof *replacements->places, "the launcher");
     for (uint32_t rank = 0; rank < config->hosts.ranks; rank++)
         replacements->places[rank] = rank - hosts_of_rank(&config->hosts, rank)->first;
@@ -31,12 +33,12 @@ void replacements_close(struct replacements *replacements)
 {
     free(replacements->places);
     free(replacements->starts);
+    free(replacements->wanted);
 }
 
 /* ---- when ---- */
 
-/* Whether lost ranks are replaced at all. Once this is false it remains so. */
-static bool replacements_are_wanted(const struct replacements *replacements)
+bool replacements_are_wanted(const struct replacements *replacements)
 {
     const struct verdict *verdict = replacements->verdict;
     return verdict_goes_on(verdict) && verdict->finished == 0 && verdict->again < 0 && verdict->user_signal == 0;
@@ -58,40 +60,75 @@ static void replacements_back_off(struct replacements *replacements, uint32_t ra
     replacements->not_before = clock_after(replacements->backoff);
 }
 
-static void replacements_see_losses(struct replacements *replacements)
-{
-    const struct verdict *verdict = replacements->verdict;
-    for (; replacements->seen < verdict->losses; replacements->seen++)
-        replacements_back_off(replacements, verdict->lost[replacements->seen]);
-}
-
 /* Report once that a rank was lost which is not replaced any more. */
 static void replacements_report_used_up(struct replacements *replacements)
 {
     char line[96];
-    if (replacements->used_up || replacements->verdict->losses <= replacements->config->restarts)
+    if (replacements->used_up || replacements->config->restarts == 0 || !replacements_are_wanted(replacements))
         return;
     replacements->used_up = true;
     snprintf(line, sizeof line, "weft run: no restart is left (--restarts %u)", replacements->config->restarts);
     output_say(replacements->output, line);
 }
 
+static void replacements_see_losses(struct replacements *replacements)
+{
+    const struct verdict *verdict = replacements->verdict;
+    for (; replacements->seen < verdict->losses; replacements->seen++) {
+        const uint32_t lost = verdict->lost[replacements->seen];
+        replacements_back_off(replacements, lost);
+        if (replacements->restarts == replacements->config->restarts) {
+            replacements_report_used_up(replacements);
+            continue;
+        }
+        replacements->restarts++;
+        replacements->wanted[replacements->requested++] = lost;
+    }
+}
+
+void replacements_add(struct replacements *replacements, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        replacements->wanted[replacements->requested++] = -1;
+}
+
+uint32_t replacements_withdraw(struct replacements *replacements, uint32_t count)
+{
+    uint32_t done = 0;
+    for (; done < count && replacements->requested > replacements->started; done++)
+        replacements->restarts -= replacements->wanted[--replacements->requested] >= 0;
+    return done;
+}
+
 /* ---- where ---- */
+
+uint32_t replacements_free_slots(const struct replacements *replacements)
+{
+    const struct host_helpers *helpers = replacements->helpers;
+    const uint32_t waiting = replacements->requested - replacements->started;
+    const uint32_t left = replacements->config->additions - replacements->requested -
+                          (replacements->config->restarts - replacements->restarts);
+    uint32_t slots = 0;
+    for (uint32_t i = 0; i < helpers->count; i++)
+        slots += host_helper_free_slots(&helpers->all[i]);
+    slots -= waiting < slots ? waiting : slots;
+    return slots < left ? slots : left;
+}
 
 static struct host_helper *replacements_helper_of(const struct replacements *replacements, uint32_t rank)
 {
     return &replacements->helpers->all[replacements->verdict->hosts[rank] - replacements->config->hosts.hosts];
 }
 
-/* The host for a replacement of `rank`: its own, or the first one with a free slot; NULL: there is none now. */
-static struct host_helper *replacements_find_host(const struct replacements *replacements, uint32_t rank)
+/* The host for a replacement of rank `lost`: its own, or the first one with a free slot; NULL: there is none now. */
+static struct host_helper *replacements_find_host(const struct replacements *replacements, int64_t lost)
 {
     struct host_helpers *helpers = replacements->helpers;
-    struct host_helper *own = replacements_helper_of(replacements, rank);
-    if (host_helper_has_place(own))
+    struct host_helper *own = lost >= 0 ? replacements_helper_of(replacements, (uint32_t)lost) : NULL;
+    if (own && host_helper_free_slots(own))
         return own;
     for (uint32_t i = 0; i < helpers->count; i++)
-        if (host_helper_has_place(&helpers->all[i]))
+        if (host_helper_free_slots(&helpers->all[i]))
             return &helpers->all[i];
     return NULL;
 }
@@ -108,16 +145,32 @@ static bool replacements_place_is_taken(const struct replacements *replacements,
 
 /* ---- starting ---- */
 
-/* Start a replacement of `lost`; false: no host has a free slot. */
-static bool replacements_start(struct replacements *replacements, uint32_t lost)
+/* Report what is started, or that it waits. `name` is the new rank's. */
+static void replacements_say_start(struct replacements *replacements, const char *name, int64_t lost)
+{
+    const uint32_t restarts = replacements->config->restarts;
+    char line[VERDICT_NAME_BYTES + 128], what[64] = "another rank";
+    if (lost >= 0)
+        snprintf(what, sizeof what, "a replacement of rank %" PRId64, lost);
+    if (!name)
+        snprintf(line, sizeof line, "weft run: no host has a free slot for %s", what);
+    else if (lost >= 0)
+        snprintf(line, sizeof line, "weft run: starting %s in place of rank %" PRId64 " (restart %u of %u)", name, lost,
+                 ++replacements->restarted, restarts);
+    else
+        snprintf(line, sizeof line, "weft run: starting %s", name);
+    output_say(replacements->output, line);
+}
+
+/* Start a replacement of `lost`, or one more rank; false: no host has a free slot. */
+static bool replacements_start(struct replacements *replacements, int64_t lost)
 {
     const struct launch_config *config = replacements->config;
     struct host_helper *helper = replacements_find_host(replacements, lost);
-    char line[VERDICT_NAME_BYTES + 128], name[VERDICT_NAME_BYTES];
+    char name[VERDICT_NAME_BYTES];
     if (!helper) {
-        snprintf(line, sizeof line, "weft run: no host has a free slot for a replacement of rank %u", lost);
         if (!replacements->waits_for_place)
-            output_say(replacements->output, line);
+            replacements_say_start(replacements, NULL, lost);
         replacements->waits_for_place = true;
         return false;
     }
@@ -128,9 +181,9 @@ static bool replacements_start(struct replacements *replacements, uint32_t lost)
     replacements->waits_for_place = false;
     replacements->places[rank] = place;
     replacements->starts[replacements->started++] = clock_now();
-    snprintf(line, sizeof line, "weft run: starting %s in place of rank %u (restart %u of %u)",
-             verdict_rank_name(replacements->verdict, rank, name), lost, replacements->started, config->restarts);
-    output_say(replacements->output, line);
+    replacements_say_start(replacements, verdict_rank_name(replacements->verdict, rank, name), lost);
+    JOB_DIRECTORY_EVENT(config->job_directory, "rank_start", "rank", rank, "host", helper->host->name, "replaces",
+                        json_known(lost >= 0, lost));
     struct error error = {0};
     if (output_rank_begin(replacements->output, rank, config->hosts.count > 1 ? helper->host->name : NULL, &error) !=
         WEFT_OK) {
@@ -144,23 +197,20 @@ static bool replacements_start(struct replacements *replacements, uint32_t lost)
 
 void replacements_turn(struct replacements *replacements)
 {
-    const struct verdict *verdict = replacements->verdict;
-    const uint32_t restarts = replacements->config->restarts;
-    if (restarts == 0)
+    const struct launch_config *config = replacements->config;
+    if (config->additions == 0)
         return;
     replacements->deadline = 0;
     replacements_see_losses(replacements);
     const bool wanted = replacements_are_wanted(replacements);
-    while (wanted && replacements->started < restarts && replacements->started < verdict->losses) {
+    while (wanted && replacements->started < replacements->requested) {
         if (clock_now() < replacements->not_before) {
             replacements->deadline = replacements->not_before;
             break;
         }
-        if (!replacements_start(replacements, verdict->lost[replacements->started]))
+        if (!replacements_start(replacements, replacements->wanted[replacements->started]))
             break;
     }
-    if (wanted && replacements->started == restarts)
-        replacements_report_used_up(replacements);
-    if (!wanted || replacements->started == restarts)
+    if (!wanted || (!config->scales && replacements->started == config->restarts))
         host_helpers_finish(replacements->helpers);
 }

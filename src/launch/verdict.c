@@ -18,14 +18,17 @@ weft_status verdict_open(struct verdict *verdict, const struct launch_config *co
                          struct error *error)
 {
     const uint32_t ranks = config->hosts.ranks;
-    const size_t room = (size_t)ranks + config->restarts;
+    const size_t room = (size_t)ranks + config->additions;
     *verdict = (struct verdict){
         .config = config, .output = output, .started = ranks, .alive = ranks, .again = -1, .culprit = -1};
     verdict->hosts = malloc(room * sizeof *verdict->hosts);
     verdict->ends = malloc(room * sizeof *verdict->ends);
     verdict->forgiven = calloc(room, sizeof *verdict->forgiven);
+    verdict->joined = calloc(room, sizeof *verdict->joined);
+    verdict->leaving = calloc(room, sizeof *verdict->leaving);
     verdict->lost = malloc(room * sizeof *verdict->lost);
-    if (!verdict->hosts || !verdict->ends || !verdict->forgiven || !verdict->lost)
+    if (!verdict->hosts || !verdict->ends || !verdict->forgiven || !verdict->joined || !verdict->leaving ||
+        !verdict->lost)
         return error_memory(error, room * sizeof *verdict->hosts, "the launcher");
     for (uint32_t rank = 0; rank < ranks; rank++) {
         verdict->hosts[rank] = hosts_of_rank(&config->hosts, rank);
@@ -39,6 +42,8 @@ void verdict_close(struct verdict *verdict)
     free(verdict->hosts);
     free(verdict->ends);
     free(verdict->forgiven);
+    free(verdict->joined);
+    free(verdict->leaving);
     free(verdict->lost);
 }
 
@@ -63,17 +68,38 @@ char *verdict_rank_name(const struct verdict *verdict, uint32_t rank, char text[
     return text;
 }
 
+#define REASON_BYTES 128
+
+/* "was killed by signal 9 (Killed)" */
+static char *verdict_end_reason(int end, char text[REASON_BYTES])
+{
+    if (WIFSIGNALED(end))
+        snprintf(text, REASON_BYTES, "was killed by signal %d (%s)%s", WTERMSIG(end), strsignal(WTERMSIG(end)),
+                 WCOREDUMP(end) ? ", core dumped" : "");
+    else
+        snprintf(text, REASON_BYTES, "ended with exit code %d", WEXITSTATUS(end));
+    return text;
+}
+
 /* "rank 2 on host hostb was killed by signal 9 (Killed)" */
 static void verdict_end_describe(const struct verdict *verdict, uint32_t rank, char *text, size_t room)
 {
-    char name[VERDICT_NAME_BYTES], reason[128];
-    int end = verdict->ends[rank];
-    if (WIFSIGNALED(end))
-        snprintf(reason, sizeof reason, "was killed by signal %d (%s)%s", WTERMSIG(end), strsignal(WTERMSIG(end)),
-                 WCOREDUMP(end) ? ", core dumped" : "");
-    else
-        snprintf(reason, sizeof reason, "ended with exit code %d", WEXITSTATUS(end));
-    snprintf(text, room, "%s %s", verdict_rank_name(verdict, rank, name), reason);
+    char name[VERDICT_NAME_BYTES], reason[REASON_BYTES];
+    snprintf(text, room, "%s %s", verdict_rank_name(verdict, rank, name),
+             verdict_end_reason(verdict->ends[rank], reason));
+}
+
+/* Record how a rank has ended that did not finish. */
+static void verdict_record(const struct verdict *verdict, uint32_t rank, const char *event, const char *reason)
+{
+    JOB_DIRECTORY_EVENT(verdict->config->job_directory, event, "rank", rank, "host", verdict->hosts[rank]->name,
+                        "reason", reason, "ranks", verdict->alive);
+}
+
+static void verdict_record_loss(const struct verdict *verdict, uint32_t rank, const char *reason)
+{
+    const bool is_new = rank >= verdict->config->hosts.ranks && !verdict->joined[rank];
+    verdict_record(verdict, rank, is_new ? "rank_gave_up" : "rank_lost", reason);
 }
 
 static void verdict_say(const struct verdict *verdict, const char *end, const char *others)
@@ -123,9 +149,12 @@ void verdict_lose_host(struct verdict *verdict, const struct host *host, bool st
             continue;
         verdict->ends[rank] = SIGKILL;
         verdict->forgiven[rank] = true;
-        verdict->lost[verdict->losses++] = rank;
         verdict->alive--;
+        if (verdict->leaving[rank])
+            continue;
+        verdict->lost[verdict->losses++] = rank;
         verdict->last = rank;
+        verdict_record_loss(verdict, rank, message);
     }
     const bool lost_ranks = verdict->losses > losses;
     if (started && (verdict->met || !lost_ranks) && verdict_goes_on(verdict))
@@ -146,10 +175,27 @@ static bool verdict_is_too_late(const struct verdict *verdict, uint32_t rank)
     return rank >= verdict->config->hosts.ranks && (verdict->finished > 0 || verdict->again >= 0);
 }
 
+/* A rank has ended that was asked to leave. */
+static void verdict_rank_left(struct verdict *verdict, uint32_t rank, int end)
+{
+    char name[VERDICT_NAME_BYTES], line[VERDICT_NAME_BYTES + 32], reason[REASON_BYTES];
+    verdict->ends[rank] = end;
+    verdict->forgiven[rank] = true;
+    verdict->alive--;
+    snprintf(line, sizeof line, "weft run: %s has left", verdict_rank_name(verdict, rank, name));
+    output_say(verdict->output, line);
+    verdict_record(verdict, rank, "rank_left", verdict_failed(end) ? verdict_end_reason(end, reason) : NULL);
+}
+
 void verdict_rank_ended(struct verdict *verdict, uint32_t rank, int end)
 {
+    char reason[REASON_BYTES];
     if (rank >= verdict->started || verdict->ends[rank] != -1)
         return;
+    if (verdict->leaving[rank] && !verdict_asks_again(end)) {
+        verdict_rank_left(verdict, rank, end);
+        return;
+    }
     const bool too_late = verdict_is_too_late(verdict, rank);
     verdict->ends[rank] = end;
     verdict->alive--;
@@ -165,6 +211,7 @@ void verdict_rank_ended(struct verdict *verdict, uint32_t rank, int end)
         if (verdict_asks_again(end) || verdict->user_signal || too_late)
             return;
         verdict->lost[verdict->losses++] = rank;
+        verdict_record_loss(verdict, rank, verdict_end_reason(end, reason));
         verdict_end_describe(verdict, rank, text, sizeof text);
         verdict_say(verdict, text, "; the others may continue");
     } else if (verdict->culprit < 0) {
@@ -195,6 +242,9 @@ static void launch_verdict_judge(struct verdict *verdict)
     }
     if (verdict->user_signal)
         return; /* the ranks were asked to end */
+    char reason[REASON_BYTES];
+    verdict_record_loss(verdict, (uint32_t)verdict->culprit,
+                        verdict_end_reason(verdict->ends[verdict->culprit], reason));
     verdict_end_describe(verdict, (uint32_t)verdict->culprit, verdict->reason, sizeof verdict->reason);
     verdict_say(verdict, verdict->reason, "; ending the other ranks");
 }

@@ -32,12 +32,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char path[FUZZ_PATH_BYTES], *list = strndup((const char *)data + 1, size - 1);
     struct host_list hosts = {0};
     struct error error = {0};
-    check(hosts_read(list, NULL, data[0], false, &hosts, &error), &error, &hosts, data[0]);
+    check(hosts_read(list, NULL, data[0], HOSTS_WITHOUT_SPARES, &hosts, &error), &error, &hosts, data[0]);
     free(list);
     int descriptor = fuzz_file(data + 1, size - 1, path);
     hosts = (struct host_list){0};
     error_clear(&error);
-    check(hosts_read(NULL, path, data[0], true, &hosts, &error), &error, &hosts, data[0]);
+    check(hosts_read(NULL, path, data[0], HOSTS_FOR_REPLACEMENTS, &hosts, &error), &error, &hosts, data[0]);
     close(descriptor);
     return 0;
 }

@@ -57,7 +57,7 @@ def helpers_of(mark, host):
 
 def run(name, launch, words, kills=(), stop=0, program=WEFT, blow=signal.SIGKILL):
     """Train, kill the ranks of each (step, ranks) shortly after that step, and then send weft run the signal `stop`. A name in place
-    of ranks is a host, whose helper is killed. `blow`: the signal that ranks get in place of SIGKILL. Returns exit code, output, metrics, hash."""
+    of ranks is a host, whose helper is killed; a function is called. `blow`: the signal that ranks get in place of SIGKILL. Returns exit code, output, metrics, hash."""
     where = os.path.join(DIRECTORY.name, name)
     mark = f"{os.getpid()}-{name}"
     train = [*TRAIN[:7], *TRAIN[9:]] if "auto" in words else TRAIN  # which chooses the micro-batch
@@ -74,6 +74,9 @@ def run(name, launch, words, kills=(), stop=0, program=WEFT, blow=signal.SIGKILL
         if left and found and int(found[1]) >= left[0][0]:
             time.sleep(draw.uniform(0, 0.03))
             ranks, lost = ranks_of(mark), left.pop(0)[1]
+            if callable(lost):
+                lost()
+                continue
             victims = helpers_of(mark, lost) if isinstance(lost, str) else [ranks[rank] for rank in lost if rank in ranks]
             expect(f"{name}: {lost} runs", len(victims) == (1 if isinstance(lost, str) else len(lost)), "".join(lines))
             for victim in victims:

@@ -19,7 +19,7 @@ static const char *shares(const char *list, uint32_t ranks)
     struct host_list hosts = {0};
     struct error error = {0};
     text[0] = '\0';
-    if (hosts_read(list, NULL, ranks, false, &hosts, &error) != WEFT_OK)
+    if (hosts_read(list, NULL, ranks, HOSTS_WITHOUT_SPARES, &hosts, &error) != WEFT_OK)
         return strcpy(text, error.text);
     for (uint32_t i = 0; i < hosts.count; i++)
         snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s:%u+%u", i ? " " : "", hosts.hosts[i].name,
@@ -42,12 +42,12 @@ static void ranks_are_shared_out(void **state)
 }
 
 /* "name:first+ranks/slots ..." */
-static const char *slots(const char *list, uint32_t ranks, bool keep_spares)
+static const char *slots(const char *list, uint32_t ranks, enum host_spares spares)
 {
     static char text[4096];
     struct host_list hosts = {0};
     text[0] = '\0';
-    assert_int_equal(hosts_read(list, NULL, ranks, keep_spares, &hosts, NULL), WEFT_OK);
+    assert_int_equal(hosts_read(list, NULL, ranks, spares, &hosts, NULL), WEFT_OK);
     for (uint32_t i = 0; i < hosts.count; i++)
         snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s:%u+%u/%u", i ? " " : "", hosts.hosts[i].name,
                  hosts.hosts[i].first, hosts.hosts[i].ranks, hosts.hosts[i].slots);
@@ -57,25 +57,33 @@ static const char *slots(const char *list, uint32_t ranks, bool keep_spares)
 
 static void spare_hosts_are_kept_or_dropped(void **state)
 {
-    assert_string_equal(slots("a:2,b:2,spare:2", 4, false), "a:0+2/2 b:2+2/2");
-    assert_string_equal(slots("a:2,b:2,spare:2", 4, true), "a:0+2/2 b:2+2/2 spare:4+0/2");
-    assert_string_equal(slots("a:2,spare,b:2", 4, true), "a:0+2/2 b:2+2/2"); /* one without a number has no slots */
-    assert_string_equal(slots("a:2,b:2", 0, true), "a:0+2/2 b:2+2/2");
+    assert_string_equal(slots("a:2,b:2,spare:2", 4, HOSTS_WITHOUT_SPARES), "a:0+2/2 b:2+2/2");
+    assert_string_equal(slots("a:2,b:2,spare:2", 4, HOSTS_FOR_REPLACEMENTS), "a:0+2/2 b:2+2/2 spare:4+0/2");
+    assert_string_equal(slots("a:2,spare,b:2", 4, HOSTS_FOR_REPLACEMENTS),
+                        "a:0+2/2 b:2+2/2"); /* one without a number has no slots */
+    assert_string_equal(slots("a:2,b:2", 0, HOSTS_FOR_REPLACEMENTS), "a:0+2/2 b:2+2/2");
 }
 
 static void hosts_have_slots_beyond_their_ranks(void **state)
 {
-    assert_string_equal(slots("a:8", 2, true), "a:0+2/2"); /* no more than the job has ranks */
-    assert_string_equal(slots("a:4,b:4", 6, true), "a:0+4/4 b:4+2/4");
-    assert_string_equal(slots("a:8,b:8", 4, true), "a:0+4/4 b:4+0/4");
-    assert_string_equal(slots("a,b", 5, true), "a:0+3/3 b:3+2/2");
-    assert_string_equal(slots(NULL, 3, true), "localhost:0+3/3");
+    assert_string_equal(slots("a:8", 2, HOSTS_FOR_REPLACEMENTS), "a:0+2/2"); /* no more than the job has ranks */
+    assert_string_equal(slots("a:4,b:4", 6, HOSTS_FOR_REPLACEMENTS), "a:0+4/4 b:4+2/4");
+    assert_string_equal(slots("a:8,b:8", 4, HOSTS_FOR_REPLACEMENTS), "a:0+4/4 b:4+0/4");
+    assert_string_equal(slots("a,b", 5, HOSTS_FOR_REPLACEMENTS), "a:0+3/3 b:3+2/2");
+    assert_string_equal(slots(NULL, 3, HOSTS_FOR_REPLACEMENTS), "localhost:0+3/3");
+}
+
+static void all_slots_are_for_growth(void **state)
+{
+    assert_string_equal(slots("a:8", 2, HOSTS_FOR_GROWTH), "a:0+2/8");
+    assert_string_equal(slots("a:1,b:2", 1, HOSTS_FOR_GROWTH), "a:0+1/1 b:1+0/2");
+    assert_string_equal(slots(NULL, 3, HOSTS_FOR_GROWTH), "localhost:0+3/3");
 }
 
 static void spare_hosts_have_no_ranks(void **state)
 {
     struct host_list hosts = {0};
-    assert_int_equal(hosts_read("a:2,b:1,spare:2", NULL, 3, true, &hosts, NULL), WEFT_OK);
+    assert_int_equal(hosts_read("a:2,b:1,spare:2", NULL, 3, HOSTS_FOR_REPLACEMENTS, &hosts, NULL), WEFT_OK);
     assert_int_equal(hosts.ranks, 3);
     for (uint32_t rank = 0; rank < 3; rank++)
         assert_string_equal(hosts_of_rank(&hosts, rank)->name, rank < 2 ? "a" : "b");
@@ -85,7 +93,7 @@ static void spare_hosts_have_no_ranks(void **state)
 static void every_rank_has_its_host(void **state)
 {
     struct host_list hosts = {0};
-    assert_int_equal(hosts_read("a:2,b,c:3", NULL, 0, false, &hosts, NULL), WEFT_OK);
+    assert_int_equal(hosts_read("a:2,b,c:3", NULL, 0, HOSTS_WITHOUT_SPARES, &hosts, NULL), WEFT_OK);
     for (uint32_t rank = 0; rank < 6; rank++)
         assert_string_equal(hosts_of_rank(&hosts, rank)->name, rank < 2 ? "a" : rank < 3 ? "b" : "c");
     hosts_free(&hosts);
@@ -109,7 +117,7 @@ static void files(void **state)
     struct host_list hosts = {0};
     assert_true(file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text));
     close(file);
-    assert_int_equal(hosts_read(NULL, path, 0, false, &hosts, NULL), WEFT_OK);
+    assert_int_equal(hosts_read(NULL, path, 0, HOSTS_WITHOUT_SPARES, &hosts, NULL), WEFT_OK);
     assert_int_equal(hosts.count, 3);
     assert_int_equal(hosts.ranks, 9);
     assert_string_equal(hosts.hosts[2].name, "node3");
@@ -124,6 +132,7 @@ int main(void)
         cmocka_unit_test(ranks_are_shared_out),
         cmocka_unit_test(spare_hosts_are_kept_or_dropped),
         cmocka_unit_test(hosts_have_slots_beyond_their_ranks),
+        cmocka_unit_test(all_slots_are_for_growth),
         cmocka_unit_test(spare_hosts_have_no_ranks),
         cmocka_unit_test(every_rank_has_its_host),
         cmocka_unit_test(wrong_lists_get_a_message),

@@ -6,6 +6,7 @@
 
 #include "base/file/file.h"
 #include "base/text.h"
+#include "launch/job_directory.h"
 #include "training/model/file/model_file.h"
 #include "training/train/loop/trainer.h"
 
@@ -24,7 +25,8 @@ static struct {
     struct cli_list rates;
     double grace, hang_limit;
     bool quiet, fresh;
-    FILE *output; /* NULL: --quiet */
+    char events[FILE_PATH_BYTES]; /* of the job */
+    FILE *output;                 /* NULL: --quiet */
     struct pretrained *pretrained;
 } chosen;
 
@@ -233,6 +235,13 @@ static weft_status train_resolve(struct error *error)
     config->warnings = stderr;
     const char *collected = getenv("WEFT_METRICS");
     config->collected = collected && *collected ? collected : NULL;
+    const char *job_directory = getenv("WEFT_JOB_DIR");
+    if (job_directory && *job_directory) {
+        const weft_status found = file_join(chosen.events, job_directory, JOB_DIRECTORY_EVENTS, error);
+        if (found != WEFT_OK)
+            return found;
+        config->events = chosen.events;
+    }
     config->scaling = (weft_rate_scaling)cli_choice_index(chosen.scaling, learning_rate_scalings);
     if ((status = read_number(getenv("WEFT_MIN_RANKS"), "WEFT_MIN_RANKS", &config->min_ranks, error)) != WEFT_OK ||
         (status = read_number(getenv("WEFT_RESTARTS"), "WEFT_RESTARTS", &config->restarts, error)) != WEFT_OK)

@@ -58,7 +58,7 @@ static weft_status check_hosts(struct doctor_report *report, struct error *error
 {
     struct host_list hosts;
     const char *agent = getenv("WEFT_AGENT");
-    weft_status status = hosts_read(chosen.hosts, chosen.hostfile, 0, false, &hosts, error);
+    weft_status status = hosts_read(chosen.hosts, chosen.hostfile, 0, HOSTS_WITHOUT_SPARES, &hosts, error);
     if (status != WEFT_OK)
         return status;
     const struct doctor_hosts config = {.hosts = &hosts,

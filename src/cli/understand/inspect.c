@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft inspect`: what every rank of a running job is doing and which ranks it waits for. */
+/* `weft inspect`: what every rank of a running job is doing and which ranks it waits for; or the events of a job. */
 #include "base/format/json_put.h"
 #include "base/text.h"
 #include "cli/frame/command.h"
+#include "cli/understand/inspect_events.h"
+#include "launch/job_directory.h"
 #include "observe/inspect/inspection.h"
 
 #include <inttypes.h>
@@ -141,6 +143,12 @@ static weft_status inspect_run(struct command_call *call, struct error *error)
 {
     struct inspection inspection;
     const struct inspected_job *job = NULL;
+    if (call->word_count && job_directory_is(call->words[0]))
+        return inspect_events_print(call->words[0], chosen.json, call->output, error);
+    if (call->word_count && strchr(call->words[0], '/'))
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "'%s' is not a job directory; name the one that weft run --job-dir was given, or a job",
+                         call->words[0]);
     weft_status status = inspection_open(!chosen.here, &inspection, error);
     if (status != WEFT_OK)
         return status;
@@ -166,9 +174,13 @@ const struct command command_inspect = {
         "holds up the others and suggests what to do.\n\n"
         "Ranks of this machine are read from shared memory, so processes that hang or are stopped are shown too. "
         "Ranks of other machines are asked over the job's control plane, by a rank of this one; those that do not "
-        "answer are called silent. A rank is outside (in no operation), moving, waiting, stopped, silent, or gone.",
-    .examples = "weft inspect\nweft inspect 20260131-142503-1234 --last 5\nweft inspect 4711 --json\n",
-    .words = "[JOB]",
+        "answer are called silent. A rank is outside (in no operation), moving, waiting, stopped, silent, or gone.\n\n"
+        "With the directory of a job (weft run --job-dir DIR) in place of JOB, running or not: its events as a table, with "
+        "the seconds since its start, then a summary. Events are the ranks that were started, lost, joined or left, and "
+        "the starts, recoveries, checkpoints and ends of weft train; those of the last job that has used the directory.",
+    .examples =
+        "weft inspect\nweft inspect 20260131-142503-1234 --last 5\nweft inspect 4711 --json\nweft inspect job/\n",
+    .words = "[JOB|DIR]",
     COMMAND_OPTIONS(options),
     .run = inspect_run,
 };

@@ -3,8 +3,8 @@
  * The hosts of a job as the launcher sees them: a helper on each (node.h) at the other end of a pipe, through an agent if
  * it is on another host. Output of ranks goes to the output, their wait statuses to the verdict.
  *
- * No rank is started before every host has answered. With config->restarts the helpers then stay, for replacements of
- * ranks, until host_helpers_finish().
+ * No rank is started before every host has answered. With config->additions the helpers then stay, for ranks that are
+ * started later, until host_helpers_finish().
  */
 #ifndef WEFT_LAUNCH_INTERNAL_HOST_HELPERS_H
 #define WEFT_LAUNCH_INTERNAL_HOST_HELPERS_H
@@ -66,8 +66,8 @@ static inline size_t host_helpers_polls(const struct host_helpers *helpers)
 void host_helpers_watch(const struct host_helpers *helpers, bool full, struct pollfd *polls);
 void host_helpers_turn(struct host_helpers *helpers, const struct pollfd *polls);
 
-/** Whether one more rank may be started on that host now. */
-bool host_helper_has_place(const struct host_helper *helper);
+/** How many more ranks may be started on that host now. */
+uint32_t host_helper_free_slots(const struct host_helper *helper);
 
 /** Start rank `rank` there at `place`. Only before host_helpers_finish(). */
 void host_helper_add(struct host_helper *helper, uint32_t rank, uint32_t place);

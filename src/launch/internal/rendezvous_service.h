@@ -7,6 +7,7 @@
 #include "launch/launch.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct rendezvous_service;
 
@@ -19,10 +20,25 @@ weft_status rendezvous_service_start(const struct launch_config *config, bool re
                                      struct rendezvous_service **server, struct error *error);
 
 /**
- * Whether all ranks have met at least once. With config->restarts, whether rank 0's weft_init() has completed, too, and left
+ * Whether all ranks have met at least once. Where ranks may join, whether rank 0's weft_init() has completed, too, and left
  * the addresses of all ranks here: before, a failure makes weft_init() fail at every rank, and newcomers find nobody to join.
  */
 bool rendezvous_service_met(const struct rendezvous_service *server);
+
+/** A descriptor that is readable when rendezvous_service_members() has news. */
+int rendezvous_service_descriptor(const struct rendezvous_service *server);
+
+/**
+ * If the ranks of the job have changed since the last call: their numbers, in ascending order; the array is malloc'ed, the
+ * caller's. False: nothing is new.
+ */
+bool rendezvous_service_members(struct rendezvous_service *server, uint32_t **ranks, uint32_t *count);
+
+/**
+ * Ask the job's lowest rank to release rank `rank`, waiting up to a second for its answer. Errors: STATE if no rank has
+ * left its address here yet; those of regroup_ask_to_leave().
+ */
+weft_status rendezvous_service_release(struct rendezvous_service *server, uint32_t rank, struct error *error);
 
 void rendezvous_service_stop(struct rendezvous_service *server);
 

@@ -30,6 +30,8 @@ struct verdict {
     uint32_t finished;         /**< ranks that have ended with exit code 0 */
     const struct host **hosts; /**< by rank: where it was started */
     bool *forgiven;            /**< by rank: its failure did not end the others */
+    bool *joined;              /**< by rank: it was a member of the job at some time */
+    bool *leaving;             /**< by rank: it was asked to leave the job */
     int *ends;                 /**< wait statuses by rank; -1: runs */
     uint32_t *lost;       /**< ranks whose failure did not end the others, in order: replacements may follow them */
     uint32_t losses;      /**< how many these are */
@@ -44,12 +46,14 @@ struct verdict {
     struct error failure; /**< the job could not be started, or a host was lost */
 };
 
+/* Ranks that leave the job on request are neither lost nor finished. */
+
 /** Begin, with all ranks of `config` running; messages go to `output`. verdict_close() frees. Errors: MEMORY. */
 weft_status verdict_open(struct verdict *verdict, const struct launch_config *config, struct output *output,
                          struct error *error);
 void verdict_close(struct verdict *verdict);
 
-/** One more rank is started on `host`: its number. At most config->restarts times. */
+/** One more rank is started on `host`: its number. At most config->additions times. */
 uint32_t verdict_rank_add(struct verdict *verdict, const struct host *host);
 
 /** Write how messages name a rank into `text`, which it returns. */

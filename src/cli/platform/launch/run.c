@@ -13,8 +13,8 @@
 
 static struct {
     int64_t ranks, threads, bootstrap_port, min_ranks, restarts;
-    const char *hosts, *hostfile, *agent, *executable, *bootstrap_address, *output_directory, *project, *binding,
-        *input, *trace;
+    const char *hosts, *hostfile, *agent, *executable, *bootstrap_address, *output_directory, *job_directory, *project,
+        *binding, *input, *trace;
     double rendezvous_limit, start_limit, grace, stop_grace;
     struct cli_list environment;
     bool no_prefix, no_record, verbose, node;
@@ -59,6 +59,10 @@ static const struct cli_option options[] = {
     CLI_GROUP("Output"),
     CLI_TEXT("output-dir", 'o', "DIR", &chosen.output_directory, NULL,
              "write each rank's output to DIR/rank-N.out and DIR/rank-N.err instead of here"),
+    CLI_TEXT(
+        "job-dir", 0, "DIR", &chosen.job_directory, NULL,
+        "record the job's events in DIR/events.jsonl, for weft inspect DIR; with --min-ranks, weft scale DIR N changes "
+        "the number of ranks"),
     CLI_FLAG("no-prefix", 0, &chosen.no_prefix, "no [rank N host] before each line of output"),
     CLI_FLAG("verbose", 'v', &chosen.verbose,
              "print how long each phase of the start took and which network was chosen (WEFT_VERBOSE)",
@@ -140,6 +144,8 @@ static weft_status configure(const struct command_call *call, struct launch_conf
                          "weft run: --restarts %u needs --min-ranks, without which a rank that fails ends the job; add "
                          "--min-ranks N",
                          config->restarts);
+    config->scales = config->min_ranks > 0 && chosen.job_directory;
+    config->additions = launch_additions(config->restarts, config->scales);
     config->prefix = !chosen.no_prefix;
     config->output_directory = chosen.output_directory;
     for (size_t i = 0; status == WEFT_OK && i < call->program_count; i++)
@@ -154,8 +160,11 @@ static weft_status configure(const struct command_call *call, struct launch_conf
     if (status == WEFT_OK && chosen.verbose)
         status = string_list_add(&config->environment, "WEFT_VERBOSE=1", error);
     if (status == WEFT_OK)
-        status = hosts_read(chosen.hosts, chosen.hostfile, (uint32_t)chosen.ranks, config->restarts > 0, &config->hosts,
-                            error);
+        status = hosts_read(chosen.hosts, chosen.hostfile, (uint32_t)chosen.ranks,
+                            config->scales     ? HOSTS_FOR_GROWTH
+                            : config->restarts ? HOSTS_FOR_REPLACEMENTS
+                                               : HOSTS_WITHOUT_SPARES,
+                            &config->hosts, error);
     if (status == WEFT_OK && config->min_ranks > config->hosts.ranks)
         return error_set(error, WEFT_ERROR_ARGUMENT, "weft run: --min-ranks %u is more than the job's %u rank%s",
                          config->min_ranks, config->hosts.ranks, config->hosts.ranks == 1 ? "" : "s");
@@ -194,7 +203,12 @@ static weft_status launch_run_run(struct command_call *call, struct error *error
     struct launch_result result = {0};
     struct run_record record;
     char directory[FILE_PATH_BYTES] = "";
+    struct job_directory job_directory;
     weft_status status = configure(call, &config, error);
+    if (status == WEFT_OK && chosen.job_directory) {
+        status = job_directory_open(chosen.job_directory, &job_directory, error);
+        config.job_directory = status == WEFT_OK ? &job_directory : NULL;
+    }
     call->exit_code = status == WEFT_ERROR_ARGUMENT ? 2 : 0; /* if there is an error */
     if (status == WEFT_OK) {
         if (!chosen.no_record)
@@ -210,7 +224,9 @@ static weft_status launch_run_run(struct command_call *call, struct error *error
         }
         if (status == WEFT_OK && config.min_ranks)
             status = set_number_for_ranks(&config, "WEFT_MIN_RANKS", config.min_ranks, error);
-        if (status == WEFT_OK && config.restarts)
+        if (status == WEFT_OK && config.job_directory)
+            status = set_for_ranks(&config, "WEFT_JOB_DIR", config.job_directory->path, error);
+        if (status == WEFT_OK && config.additions) /* which tells the ranks that others may join */
             status = set_number_for_ranks(&config, "WEFT_RESTARTS", config.restarts, error);
         if (status == WEFT_OK)
             status = launch_run(&config, &result, error);
@@ -220,6 +236,7 @@ static weft_status launch_run_run(struct command_call *call, struct error *error
             (void)run_record_save(&record, directory, NULL);
         }
     }
+    job_directory_close(config.job_directory);
     hosts_free(&config.hosts);
     string_list_free(&config.program);
     string_list_free(&config.environment);
