@@ -64,7 +64,7 @@ static void replacements_back_off(struct replacements *replacements, uint32_t ra
 static void replacements_report_used_up(struct replacements *replacements)
 {
     char line[96];
-    if (replacements->used_up || replacements->config->restarts == 0 || !replacements_are_wanted(replacements))
+    if (replacements->used_up || !replacements->lacks_restarts || replacements->config->restarts == 0)
         return;
     replacements->used_up = true;
     snprintf(line, sizeof line, "weft run: no restart is left (--restarts %u)", replacements->config->restarts);
@@ -78,7 +78,7 @@ static void replacements_see_losses(struct replacements *replacements)
         const uint32_t lost = verdict->lost[replacements->seen];
         replacements_back_off(replacements, lost);
         if (replacements->restarts == replacements->config->restarts) {
-            replacements_report_used_up(replacements);
+            replacements->lacks_restarts = true;
             continue;
         }
         replacements->restarts++;
@@ -117,7 +117,10 @@ uint32_t replacements_free_slots(const struct replacements *replacements)
 
 static struct host_helper *replacements_helper_of(const struct replacements *replacements, uint32_t rank)
 {
-    return &replacements->helpers->all[replacements->verdict->hosts[rank] - replacements->config->hosts.hosts];
+    struct host_helper *helper = replacements->helpers->all;
+    while (helper->host != replacements->verdict->hosts[rank])
+        helper++;
+    return helper;
 }
 
 /* The host for a replacement of rank `lost`: its own, or the first one with a free slot; NULL: there is none now. */
@@ -211,6 +214,8 @@ void replacements_turn(struct replacements *replacements)
         if (!replacements_start(replacements, replacements->wanted[replacements->started]))
             break;
     }
+    if (wanted && replacements->started == replacements->requested)
+        replacements_report_used_up(replacements);
     if (!wanted || (!config->scales && replacements->started == config->restarts))
         host_helpers_finish(replacements->helpers);
 }

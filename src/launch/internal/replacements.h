@@ -35,6 +35,7 @@ struct replacements {
     double backoff;                /**< seconds of the last delay; 0: there is none */
     uint64_t not_before;           /**< the next start; 0: at once */
     uint64_t deadline;             /**< when replacements_turn() must be called next; 0: after an event */
+    bool lacks_restarts;           /**< a rank was lost that is not replaced */
     bool waits_for_place, used_up; /**< the message about it has been printed */
 };
 

@@ -184,8 +184,10 @@ weft_status trainer_world_copy(struct trainer *trainer, bool now, struct error *
 {
     const struct trainer_world *world = &trainer->world;
     const uint64_t step = trainer->state.step;
+    if (!world->copies)
+        return WEFT_OK;
     const bool is_due = now ? world->copied[1].step != step : step % (uint64_t)trainer->config.copy_every == 0;
-    return world->copies && is_due ? begin_copy(trainer, error) : WEFT_OK;
+    return is_due ? begin_copy(trainer, error) : WEFT_OK;
 }
 
 /* ---- checkpoints ---- */
