@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -47,6 +46,13 @@ bool file_exists(const char *path)
 {
     struct stat status;
     return stat(path, &status) == 0;
+}
+
+bool file_is_same(const char *path, const char *other)
+{
+    struct stat first, second;
+    return stat(path, &first) == 0 && stat(other, &second) == 0 && first.st_dev == second.st_dev &&
+           first.st_ino == second.st_ino;
 }
 
 bool file_is_directory(const char *path)
@@ -246,144 +252,6 @@ void file_unmap(struct file_map *map)
         munmap((void *)(uintptr_t)map->bytes, map->size);
     map->bytes = NULL;
     map->size = 0;
-}
-
-/* The message for a write, sync or close that failed with errno. */
-static weft_status write_failed(const struct file_writer *writer, struct error *error)
-{
-    if (errno != ENOSPC && errno != EDQUOT)
-        return error_system(error, "cannot write '%s' after %" PRIu64 " bytes", writer->path, writer->written);
-    const char *what = errno == ENOSPC ? "the disk is full" : "the disk quota is used up";
-    if (writer->expected > writer->written)
-        return error_set(error, WEFT_ERROR_SYSTEM,
-                         "cannot write '%s': %s after %" PRIu64 " of %" PRIu64 " bytes; free %" PRIu64
-                         " bytes more or choose another directory",
-                         writer->path, what, writer->written, writer->expected, writer->expected - writer->written);
-    return error_set(error, WEFT_ERROR_SYSTEM,
-                     "cannot write '%s': %s after %" PRIu64 " bytes; free space or choose another directory",
-                     writer->path, what, writer->written);
-}
-
-static weft_status writer_create(struct file_writer *writer, const char *path, uint64_t expected, int flags,
-                                 struct error *error)
-{
-    writer->descriptor = -1;
-    writer->written = 0;
-    writer->expected = expected;
-    if (snprintf(writer->path, sizeof writer->path, "%s", path) >= (int)sizeof writer->path)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "the path '%.200s...' is longer than %d bytes", path,
-                         FILE_PATH_BYTES - 1);
-    writer->descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666);
-    if (writer->descriptor < 0)
-        return errno == ENOSPC || errno == EDQUOT ? write_failed(writer, error)
-                                                  : error_system(error, "cannot create '%s'", path);
-    return WEFT_OK;
-}
-
-weft_status file_writer_open(struct file_writer *writer, const char *path, uint64_t expected, struct error *error)
-{
-    return writer_create(writer, path, expected, O_TRUNC, error);
-}
-
-weft_status file_writer_append(struct file_writer *writer, const void *bytes, size_t size, struct error *error)
-{
-    const char *next = bytes;
-    while (size > 0) {
-        ssize_t put = write(writer->descriptor, next, size);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put < 0)
-            return write_failed(writer, error);
-        next += put;
-        size -= (size_t)put;
-        writer->written += (uint64_t)put;
-    }
-    return WEFT_OK;
-}
-
-weft_status file_writer_close(struct file_writer *writer, struct error *error)
-{
-    weft_status result = WEFT_OK;
-    if (fsync(writer->descriptor) != 0)
-        result = write_failed(writer, error);
-    if (close(writer->descriptor) != 0 && result == WEFT_OK)
-        result = write_failed(writer, error);
-    writer->descriptor = -1;
-    if (result != WEFT_OK)
-        unlink(writer->path);
-    return result;
-}
-
-void file_writer_discard(struct file_writer *writer)
-{
-    if (writer->descriptor < 0)
-        return;
-    close(writer->descriptor);
-    writer->descriptor = -1;
-    unlink(writer->path);
-}
-
-weft_status file_writer_open_beside(struct file_writer *writer, const char *path, uint64_t expected,
-                                    struct error *error)
-{
-    int directory_bytes = (int)(file_name(path) - path);
-    for (int attempt = 0; attempt < 100; attempt++) {
-        uint32_t random = 0;
-        if (getrandom(&random, sizeof random, 0) != sizeof random)
-            return error_system(error, "cannot draw a random name beside '%s'", path);
-        char partial[FILE_PATH_BYTES];
-        if (snprintf(partial, sizeof partial, "%.*s.%s.partial-%08" PRIx32, directory_bytes, path, file_name(path),
-                     random) >= (int)sizeof partial)
-            return error_set(error, WEFT_ERROR_ARGUMENT, "the path '%.200s...' is too long", path);
-        struct error attempted = {0};
-        weft_status result = writer_create(writer, partial, expected, O_EXCL, &attempted);
-        if (result == WEFT_OK)
-            return WEFT_OK;
-        if (errno != EEXIST)
-            return error_set(error, result, "%s", attempted.text);
-    }
-    return error_set(error, WEFT_ERROR_SYSTEM, "cannot find a free temporary name beside '%s'", path);
-}
-
-/* The directory that `path` is in. */
-static void directory_of(const char *path, char directory[FILE_PATH_BYTES])
-{
-    size_t length = (size_t)(file_name(path) - path);
-    if (length == 0) {
-        memcpy(directory, ".", 2);
-        return;
-    }
-    memcpy(directory, path, length);
-    directory[length > 1 ? length - 1 : 1] = '\0';
-}
-
-weft_status file_writer_close_as(struct file_writer *writer, const char *path, struct error *error)
-{
-    weft_status result = file_writer_close(writer, error);
-    if (result != WEFT_OK)
-        return result;
-    if (rename(writer->path, path) != 0) {
-        error_system(error, "cannot rename '%s' to '%s'", writer->path, path);
-        unlink(writer->path);
-        return WEFT_ERROR_SYSTEM;
-    }
-    char directory[FILE_PATH_BYTES];
-    directory_of(path, directory);
-    return file_sync_directory(directory, error);
-}
-
-weft_status file_write(const char *path, const void *content, size_t size, struct error *error)
-{
-    struct file_writer writer = {.descriptor = -1};
-    weft_status result = file_writer_open_beside(&writer, path, size, error);
-    if (result != WEFT_OK)
-        return result;
-    result = file_writer_append(&writer, content, size, error);
-    if (result != WEFT_OK) {
-        file_writer_discard(&writer);
-        return result;
-    }
-    return file_writer_close_as(&writer, path, error);
 }
 
 weft_status file_make_directory(const char *path, struct error *error)

@@ -259,6 +259,7 @@ static weft_status write_from(const char *path, const struct safetensors_write_c
         sha256_end(&hash, NULL, NULL);
         return status;
     }
+    file_writer_bypass_cache(&writer); /* the processor and the memory are training's */
     sha256_update(&hash, content->header, content->header_size);
     status = file_writer_append(&writer, content->header, content->header_size, error);
     for (size_t i = 0; i < content->count && status == WEFT_OK; i++)
