@@ -131,6 +131,10 @@ static const struct cli_option options[] = {
     CLI_GROUP("Checkpoints"),
     CLI_TEXT("checkpoint-dir", 'c', "DIR", &chosen.config.checkpoint_dir, NULL, "write checkpoints to this directory",
              .default_text = "$WEFT_CHECKPOINT_DIR, from which the run then resumes"),
+    CLI_TEXT(
+        "checkpoint-copy", 0, "DIR", &chosen.config.checkpoint_copy, NULL,
+        "keep verified copies of the checkpoints in this directory, such as on another disk, and resume from there "
+        "what --checkpoint-dir has lost"),
     INTEGER("checkpoint-every", 0, "N", config.checkpoint_every, "0", 0, 1e12, "steps between checkpoints",
             .default_text = "only at the end"),
     CLI_TEXT("resume", 'r', "DIR", &chosen.config.resume, NULL,

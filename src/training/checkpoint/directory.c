@@ -46,6 +46,11 @@ static bool is_step_name(const char *name, const char *ending, uint64_t *step)
     return strcmp(name, written) == 0;
 }
 
+bool directory_step_named(const char *path, uint64_t *step)
+{
+    return is_step_name(file_name(path), "", step);
+}
+
 static int checkpoint_directory_by_step(const void *left, const void *right)
 {
     uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
@@ -172,8 +177,7 @@ weft_status directory_publish(const char *run, uint64_t step, struct error *erro
     return status == WEFT_OK ? file_sync_directory(run, error) : status;
 }
 
-/* Whether RUN/best leads to the checkpoint of `step`. */
-static bool is_best(const char *run, uint64_t step)
+bool directory_is_best(const char *run, uint64_t step)
 {
     char link[FILE_PATH_BYTES], target[64], name[64];
     snprintf(name, sizeof name, STEP_FORMAT, step);
@@ -189,7 +193,7 @@ static bool is_best(const char *run, uint64_t step)
 weft_status directory_mark_best(const char *run, uint64_t step, struct error *error)
 {
     char link[FILE_PATH_BYTES], made[FILE_PATH_BYTES], name[64];
-    if (is_best(run, step))
+    if (directory_is_best(run, step))
         return WEFT_OK;
     snprintf(name, sizeof name, STEP_FORMAT, step);
     weft_status status = file_join(link, run, CHECKPOINT_BEST, error);
@@ -208,7 +212,7 @@ weft_status directory_mark_best(const char *run, uint64_t step, struct error *er
     return file_sync_directory(run, error);
 }
 
-weft_status directory_prune(const char *run, uint64_t step, unsigned keep, struct error *error)
+weft_status directory_prune(const char *run, uint64_t step, unsigned keep, uint64_t held, struct error *error)
 {
     uint64_t *steps = NULL;
     size_t count = 0, candidates = 0;
@@ -218,7 +222,7 @@ weft_status directory_prune(const char *run, uint64_t step, unsigned keep, struc
     while (candidates < count && steps[candidates] <= step)
         candidates++;
     for (size_t i = 0; i + keep < candidates && status == WEFT_OK; i++)
-        if (!is_best(run, steps[i]))
+        if (steps[i] != held && !directory_is_best(run, steps[i]))
             status = remove_step(run, steps[i], error);
     free(steps);
     return status;

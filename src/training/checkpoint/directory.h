@@ -7,11 +7,15 @@
 #include "base/error.h"
 #include "base/file/file.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /** "RUN/step-00000200" to `path`; with "partial", the directory in which it is being written. */
 weft_status directory_of_step(const char *run, uint64_t step, char path[FILE_PATH_BYTES], struct error *error);
 weft_status directory_of_partial(const char *run, uint64_t step, char path[FILE_PATH_BYTES], struct error *error);
+
+/** The step of a checkpoint's directory by its name: true for "RUN/step-00000200". */
+bool directory_step_named(const char *path, uint64_t *step);
 
 /** Remove all partial directories of `run`. */
 weft_status directory_remove_partials(const char *run, struct error *error);
@@ -25,8 +29,11 @@ weft_status directory_publish(const char *run, uint64_t step, struct error *erro
 /** Point the link RUN/best to the checkpoint of `step`, atomically. */
 weft_status directory_mark_best(const char *run, uint64_t step, struct error *error);
 
-/** Remove the checkpoints up to `step`, except the newest `keep` and the best. Later ones stay: they belong to another
- * attempt. */
-weft_status directory_prune(const char *run, uint64_t step, unsigned keep, struct error *error);
+/** Whether that link leads to the checkpoint of `step`. */
+bool directory_is_best(const char *run, uint64_t step);
+
+/** Remove the checkpoints up to `step`, except the newest `keep`, the best, and that of step `held` (UINT64_MAX: none),
+ * which somebody reads. Later ones stay: they belong to another attempt. */
+weft_status directory_prune(const char *run, uint64_t step, unsigned keep, uint64_t held, struct error *error);
 
 #endif

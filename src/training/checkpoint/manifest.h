@@ -10,6 +10,8 @@
 #include "base/format/json.h"
 #include "training/checkpoint/checkpoint.h"
 
+#define MANIFEST_MOST ((size_t)64 << 20) /**< bytes of a manifest */
+
 /** A manifest that was read; the trees of `state` lie in `root`. */
 struct manifest {
     struct checkpoint_state state;

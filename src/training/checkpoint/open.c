@@ -11,8 +11,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#define MANIFEST_MOST ((size_t)64 << 20)
-
 /* Times to look again when a checkpoint is replaced or removed while it is being opened. */
 #define ATTEMPTS 10
 

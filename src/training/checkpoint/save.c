@@ -151,7 +151,7 @@ static weft_status mark_and_prune(const char *run, const struct checkpoint_state
                                   struct error *error)
 {
     weft_status status = state->best ? directory_mark_best(run, state->step, error) : WEFT_OK;
-    return status == WEFT_OK && keep > 0 ? directory_prune(run, state->step, keep, error) : status;
+    return status == WEFT_OK && keep > 0 ? directory_prune(run, state->step, keep, UINT64_MAX, error) : status;
 }
 
 weft_status checkpoint_commit(const char *run, const struct checkpoint_state *state,

@@ -125,6 +125,9 @@ weft_status preemption_find_checkpoint(struct train_config *config, bool *fresh,
         if (status != WEFT_OK)
             return status;
     }
+    if (count == 0 && config->checkpoint_copy && file_is_directory(config->checkpoint_copy) &&
+        checkpoint_list(config->checkpoint_copy, NULL, 0, &count, error) != WEFT_OK)
+        return WEFT_ERROR_SYSTEM;
     if (count > 0)
         config->resume = config->checkpoint_dir;
     *fresh = count == 0;

@@ -38,7 +38,7 @@ int preemption_exit_code(int number);
 
 /**
  * Complete checkpoint_dir and resume of `config`. Without a directory, take WEFT_CHECKPOINT_DIR, with `resume` "auto".
- * `resume` "auto" becomes the directory if it holds a checkpoint; otherwise it becomes NULL and `*fresh` true. Errors:
+ * `resume` "auto" becomes the directory if it or checkpoint_copy holds a checkpoint; otherwise it becomes NULL and `*fresh` true. Errors:
  * ARGUMENT for "auto" without a directory; SYSTEM if the directory cannot be read.
  */
 weft_status preemption_find_checkpoint(struct train_config *config, bool *fresh, struct error *error);

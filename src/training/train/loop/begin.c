@@ -29,6 +29,8 @@ static weft_status prepare_to_begin(struct trainer *trainer, bool *speaks, struc
     weft_status status = trainer_prepare_again(trainer, true, speaks, error);
     if (status == WEFT_OK)
         status = choose_kernels(trainer, speaks, error);
+    if (status == WEFT_OK)
+        status = initial_state_find(trainer, speaks, error);
     const struct text_sources sources = trainer_text_sources(&trainer->config);
     if (status == WEFT_OK)
         status = text_open_together(&sources, trainer->context, trainer->world.comm, &trainer->text, speaks, error);

@@ -2,10 +2,13 @@
 #include "training/train/loop/internal/initial_state.h"
 
 #include "base/library_error.h"
+#include "training/checkpoint/copy.h"
 #include "training/parallel/state_transfer.h"
 #include "training/train/loop/internal/trainer_parts.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 void initial_state_clear(struct trainer *trainer)
 {
@@ -16,6 +19,40 @@ void initial_state_clear(struct trainer *trainer)
                                              .data = &trainer->identity};
     if (trainer->config.activations == WEFT_F16)
         trainer->state.loss_scale.scale = LOSS_SCALE_FIRST;
+}
+
+/* Rank 0: `found` is "" where the run does not resume. */
+static weft_status find_resumed(const struct train_config *config, char found[FILE_PATH_BYTES], struct error *error)
+{
+    char reason[CHECKPOINT_REASON_BYTES];
+    if (!config->resume)
+        return WEFT_OK;
+    if (strlen(config->resume) >= FILE_PATH_BYTES)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the path '%.200s...' of --resume is too long", config->resume);
+    if (!config->checkpoint_copy) {
+        strcpy(found, config->resume);
+        return WEFT_OK;
+    }
+    const weft_status status = checkpoint_choose(config->resume, config->checkpoint_copy, found, reason, error);
+    if (status == WEFT_OK && *reason && config->warnings) {
+        fprintf(config->warnings, "weft: warning: %s; resuming from the copy '%s'\n", reason, found);
+        fflush(config->warnings);
+    }
+    return status;
+}
+
+weft_status initial_state_find(struct trainer *trainer, bool *speaks, struct error *error)
+{
+    char found[FILE_PATH_BYTES] = "";
+    weft_status status = trainer->world.rank == 0 ? find_resumed(&trainer->config, found, error) : WEFT_OK;
+    status = trainer_agree(trainer, status, speaks, error);
+    if (status != WEFT_OK)
+        return status;
+    status =
+        library_error(trainer->context, weft_broadcast(found, sizeof found, WEFT_U8, 0, trainer->world.comm), error);
+    memcpy(trainer->resume, found, sizeof found);
+    trainer->config.resume = *trainer->resume ? trainer->resume : NULL;
+    return status;
 }
 
 static weft_status load_checkpoint(struct trainer *trainer, const char *directory, bool *speaks, struct error *error)

@@ -40,8 +40,10 @@ static void leave_world(struct trainer *trainer)
 
 static void stop_checkpoints(struct trainer *trainer)
 {
-    if (trainer->world.writer)
+    if (trainer->world.writer) {
         recovery_note_checkpoint(&trainer->course, checkpoint_writer_completed(trainer->world.writer));
+        trainer->course.uncopied = checkpoint_writer_uncopied(trainer->world.writer);
+    }
     checkpoint_writer_close(trainer->world.writer);
     trainer->world.writer = NULL;
 }

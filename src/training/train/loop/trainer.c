@@ -329,7 +329,9 @@ static weft_status save_and_evaluate(struct trainer *trainer, bool *speaks, stru
         status = trainer_evaluate(trainer, error);
     if (status != WEFT_OK)
         return status;
-    if (trainer->world.writer && state->early_stopping.last_step != before)
+    if (trainer->world.writer)
+        status = note_agreed(trainer, checkpoint_writer_finish_copies(trainer->world.writer, speaks, error));
+    if (status == WEFT_OK && trainer->world.writer && state->early_stopping.last_step != before)
         status = note_agreed(trainer, checkpoint_writer_amend(trainer->world.writer, speaks, error));
     return status;
 }

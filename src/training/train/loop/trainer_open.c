@@ -20,6 +20,10 @@ static weft_status trainer_check_config(const struct train_config *config, struc
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "--patience %" PRId64 " counts evaluations; give --evaluate-every, and --evaluate-sequences",
                          config->patience);
+    if (config->checkpoint_copy && !config->checkpoint_dir)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--checkpoint-copy '%s' needs the checkpoints that are copied: give --checkpoint-dir",
+                         config->checkpoint_copy);
     if (config->warmup > config->steps)
         return error_set(error, WEFT_ERROR_ARGUMENT, "--warmup %" PRId64 " is longer than the run of %" PRId64 " steps",
                          config->warmup, config->steps);
@@ -110,6 +114,10 @@ weft_status trainer_open_checkpoints(struct trainer *trainer, struct error *erro
         return WEFT_OK;
     if (config->checkpoint_dir && !trainer->claim)
         status = checkpoint_claim(config->checkpoint_dir, &trainer->claim, error);
+    if (status == WEFT_OK && config->checkpoint_copy && file_is_same(config->checkpoint_dir, config->checkpoint_copy))
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--checkpoint-copy '%s' is the directory of --checkpoint-dir; copies need another one",
+                         config->checkpoint_copy);
     if (status == WEFT_OK && (config->checkpoint_dir || config->resume) && !trainer->identity.hash)
         status = dataset_identify(trainer->dataset, &trainer->identity, error);
     return status;
@@ -237,7 +245,8 @@ weft_status trainer_open(const struct train_config *config, weft_context *contex
     trainer->stop = stop;
     trainer->user_output = out;
     trainer_world_enter(trainer, comm);
-    trainer->course = (struct trainer_course){.saved = UINT64_MAX, .checkpoint = UINT64_MAX, .evaluated = UINT64_MAX};
+    trainer->course = (struct trainer_course){
+        .saved = UINT64_MAX, .evaluated = UINT64_MAX, .checkpoint = UINT64_MAX, .uncopied = UINT64_MAX};
     const weft_status status = enter_run(trainer, speaks, error);
     if (status != WEFT_OK) {
         if (weft_epoch(context) > 0 && !trainer->agreed) /* the others go on without this rank */

@@ -201,6 +201,7 @@ weft_status trainer_world_open_writer(struct trainer *trainer, bool *speaks, str
         .config = &trainer->config,
         .state = &trainer->state,
         .report = &trainer->report,
+        .uncopied = trainer->course.uncopied,
     };
     return trainer->config.checkpoint_dir ? checkpoint_writer_open(&setup, &world->writer, speaks, error) : WEFT_OK;
 }

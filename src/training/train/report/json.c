@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * JSON lines for programs: an object a line, with "event" first: "start", "step", "evaluation", "checkpoint",
- * "recovery", "straggler", "end". They are appended, so that a resumed run continues its file. docs/tutorials/insight.md lists the keys.
+ * "copy", "recovery", "straggler", "end". They are appended, so that a resumed run continues its file. docs/tutorials/insight.md lists the keys.
  * The events of a job (weft run --job-dir) get the same lines, but for steps and evaluations.
  */
 #include "base/format/json_put.h"
@@ -173,6 +173,19 @@ static weft_status json_checkpoint(void *state, const struct report_checkpoint *
     return json_put_line(state, &writer, error);
 }
 
+static weft_status json_copy(void *state, const struct report_copy *copy, double time, struct error *error)
+{
+    struct json_writer writer;
+    json_begin_event(&writer, "copy");
+    json_put_unsigned(&writer, "step", copy->step);
+    put_time(&writer, time);
+    JSON_PUT(&writer, "path", copy->path);
+    put_figure(&writer, "seconds", copy->seconds);
+    if (copy->problem)
+        json_put_text(&writer, "problem", copy->problem);
+    return json_put_line(state, &writer, error);
+}
+
 static weft_status json_recovery(void *state, const struct report_recovery *recovery, double time, struct error *error)
 {
     struct json_writer writer;
@@ -235,6 +248,7 @@ const struct report_sink report_sink_json = {
     .step = json_step,
     .evaluation = json_evaluation,
     .checkpoint = json_checkpoint,
+    .copy = json_copy,
     .recovery = json_recovery,
     .straggler = json_straggler,
     .end = json_last,

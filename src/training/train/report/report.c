@@ -213,6 +213,22 @@ static void say_checkpoint(struct report *report, const struct report_checkpoint
                    checkpoint->files == 1 ? "" : "s", checkpoint->seconds, checkpoint->pause_seconds);
 }
 
+void report_copy(struct report *report, const struct report_copy *copy)
+{
+    const double time = time_now();
+    char text[ERROR_TEXT_BYTES + FILE_PATH_BYTES + 128];
+    REPORT_TO_SINKS(report, copy, copy, time);
+    if (!copy->problem) {
+        report_say(report, "copied %s  every byte verified, whole after %.2f s", copy->path, copy->seconds);
+        return;
+    }
+    snprintf(text, sizeof text,
+             "warning: there is no copy '%s' of the checkpoint of step %" PRIu64
+             ": %s; training goes on, and the next checkpoint is copied",
+             copy->path, copy->step, copy->problem);
+    report_warn(report, text);
+}
+
 void report_recovery(struct report *report, const struct report_recovery *recovery)
 {
     const double time = time_now();

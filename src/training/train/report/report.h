@@ -117,6 +117,17 @@ struct report_checkpoint {
 
 void report_checkpoint(struct report *report, const struct report_checkpoint *checkpoint);
 
+/** A copy of a checkpoint that was made in the background (--checkpoint-copy), or failed. */
+struct report_copy {
+    uint64_t step;
+    char path[FILE_PATH_BYTES];
+    double seconds;      /**< from its beginning until it was complete and verified */
+    const char *problem; /**< why it failed; NULL: it is complete */
+};
+
+/** A failure is a warning, with --quiet too. */
+void report_copy(struct report *report, const struct report_copy *copy);
+
 /** Where the weights and moments are from that a run goes on with. */
 enum report_source {
     REPORT_FROM_MEMORY,  /**< the ranks that are left have them as they were */

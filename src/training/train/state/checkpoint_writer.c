@@ -5,6 +5,7 @@
 #include "training/checkpoint/directory.h"
 #include "training/parallel/agreement.h"
 #include "training/train/state/internal/array_snapshot.h"
+#include "training/train/state/internal/checkpoint_copier.h"
 #include "training/train/state/internal/checkpoint_parts.h"
 
 #include <pthread.h>
@@ -30,6 +31,8 @@ struct checkpoint_writer {
     struct checkpoint_parts parts;
     struct array_snapshot *snapshot;
 
+    struct checkpoint_copier *copier; /* NULL: no copies */
+
     uint64_t completed; /* the newest one's step; UINT64_MAX: none */
 
     /* Of the current checkpoint. */
@@ -39,7 +42,8 @@ struct checkpoint_writer {
     struct state_collection mine[PART_KINDS]; /* what this rank writes */
     struct checkpoint_state described;        /* rank 0's */
     uint64_t began;
-    double pause; /* seconds */
+    double pause;  /* seconds */
+    uint64_t held; /* a checkpoint that is being copied; UINT64_MAX: none */
 
     /* The thread's; may be read once `finished` is set. */
     pthread_t thread;
@@ -132,8 +136,11 @@ static void checkpoint_writer_commit(struct checkpoint_writer *writer)
         writer->status = checkpoint_writer_write_tokenizer(writer, &count);
     writer->record_count = count;
     if (writer->status == WEFT_OK)
-        writer->status = checkpoint_commit(config->checkpoint_dir, &writer->described, writer->records, count,
-                                           (unsigned)config->checkpoint_keep, &writer->error);
+        writer->status =
+            checkpoint_commit(config->checkpoint_dir, &writer->described, writer->records, count, 0, &writer->error);
+    if (writer->status == WEFT_OK && config->checkpoint_keep)
+        writer->status = directory_prune(config->checkpoint_dir, writer->described.step,
+                                         (unsigned)config->checkpoint_keep, writer->held, &writer->error);
 }
 
 static void *checkpoint_writer_work(void *argument)
@@ -213,6 +220,8 @@ static weft_status checkpoint_writer_settle(struct checkpoint_writer *writer, we
     writer->completed = status == WEFT_OK ? writer->step : writer->completed;
     if (status == WEFT_OK || forgiven)
         report_ended(writer, status, error);
+    if (status == WEFT_OK)
+        checkpoint_copier_note(writer->copier, writer->step, writer->written);
     free_checkpoint(writer);
     if (!forgiven)
         return status;
@@ -245,6 +254,7 @@ static weft_status checkpoint_writer_advance(struct checkpoint_writer *writer, b
         return checkpoint_writer_settle(writer, status, false, speaks, error);
     }
     writer->stage = STAGE_COMMIT;
+    writer->held = checkpoint_copier_step(writer->copier);
     if (writer->rank == 0)
         checkpoint_writer_start_thread(writer);
     return WEFT_OK;
@@ -264,11 +274,16 @@ static weft_status all_finished(struct checkpoint_writer *writer, bool *finished
 weft_status checkpoint_writer_poll(struct checkpoint_writer *writer, bool *speaks, struct error *error)
 {
     bool finished = true;
+    weft_status status = WEFT_OK;
     *speaks = true;
-    if (!writer || writer->stage == STAGE_NONE)
+    if (!writer)
         return WEFT_OK;
-    weft_status status = all_finished(writer, &finished, error);
-    return status != WEFT_OK || !finished ? status : checkpoint_writer_advance(writer, true, speaks, error);
+    if (writer->stage != STAGE_NONE)
+        status = all_finished(writer, &finished, error);
+    if (status == WEFT_OK && writer->stage != STAGE_NONE && finished)
+        status = checkpoint_writer_advance(writer, true, speaks, error);
+    /* A commit removes old checkpoints, except for one whose copying it knew of. */
+    return status == WEFT_OK ? checkpoint_copier_poll(writer->copier, writer->stage != STAGE_COMMIT, error) : status;
 }
 
 weft_status checkpoint_writer_finish(struct checkpoint_writer *writer, bool last, bool *speaks, struct error *error)
@@ -360,19 +375,69 @@ void checkpoint_writer_release(struct checkpoint_writer *writer)
 
 /* ---- amending ---- */
 
+static void amend_copy(struct checkpoint_writer *writer)
+{
+    const struct train_config *config = writer->setup.config;
+    struct error error = {0};
+    if (checkpoint_amend(config->checkpoint_copy, &writer->described, writer->records, writer->record_count,
+                         (unsigned)config->checkpoint_keep, &error) == WEFT_OK)
+        return;
+    struct report_copy result = {.step = writer->described.step, .problem = error.text};
+    directory_of_step(config->checkpoint_copy, result.step, result.path, NULL);
+    report_copy(writer->setup.report, &result);
+}
+
 static weft_status amend(struct checkpoint_writer *writer, struct error *error)
 {
     const struct train_config *config = writer->setup.config;
     training_state_describe(writer->setup.state, config, &writer->described);
     weft_status status = checkpoint_amend(config->checkpoint_dir, &writer->described, writer->records,
                                           writer->record_count, (unsigned)config->checkpoint_keep, error);
+    if (status == WEFT_OK && checkpoint_copier_completed(writer->copier) == writer->described.step)
+        amend_copy(writer);
     free_checkpoint(writer);
     return status;
 }
 
 weft_status checkpoint_writer_amend(struct checkpoint_writer *writer, bool *speaks, struct error *error)
 {
+    const weft_status status = checkpoint_writer_finish_copies(writer, speaks, error);
+    if (status != WEFT_OK)
+        return status;
     return checkpoint_writer_agree(writer, writer->rank == 0 ? amend(writer, error) : WEFT_OK, speaks, error);
+}
+
+/* ---- copies ---- */
+
+weft_status checkpoint_writer_finish_copies(struct checkpoint_writer *writer, bool *speaks, struct error *error)
+{
+    *speaks = true;
+    return writer ? checkpoint_copier_finish(writer->copier, error) : WEFT_OK;
+}
+
+uint64_t checkpoint_writer_uncopied(const struct checkpoint_writer *writer)
+{
+    return checkpoint_copier_uncopied(writer->copier);
+}
+
+bool checkpoint_writer_is_busy(const struct checkpoint_writer *writer)
+{
+    return writer && (writer->stage != STAGE_NONE || checkpoint_copier_step(writer->copier) != UINT64_MAX);
+}
+
+/* Rank 0 knows whether a former writer's checkpoint is still to be copied. */
+static weft_status open_copier(struct checkpoint_writer *writer, bool *speaks, struct error *error)
+{
+    const struct checkpoint_writer_setup *setup = &writer->setup;
+    uint64_t uncopied = setup->uncopied;
+    weft_status status =
+        checkpoint_writer_agree(writer, checkpoint_copier_open(setup, &writer->copier, error), speaks, error);
+    if (status != WEFT_OK)
+        return status;
+    status = weft_broadcast(&uncopied, 1, WEFT_U64, 0, setup->comm);
+    if (status == WEFT_OK && uncopied != UINT64_MAX)
+        checkpoint_copier_note(writer->copier, uncopied, NULL);
+    return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(setup->context));
 }
 
 /* ---- opening and closing ---- */
@@ -434,6 +499,8 @@ weft_status checkpoint_writer_open(const struct checkpoint_writer_setup *setup, 
         status = probe_directory(writer, error);
     if (status == WEFT_OK)
         status = checkpoint_writer_agree(writer, open_parts(writer, error), speaks, error);
+    if (status == WEFT_OK && setup->config->checkpoint_copy)
+        status = open_copier(writer, speaks, error);
     if (status != WEFT_OK) {
         checkpoint_writer_close(writer);
         return status;
@@ -463,6 +530,7 @@ void checkpoint_writer_close(struct checkpoint_writer *writer)
             checkpoint_abandon(writer->setup.config->checkpoint_dir, writer->step);
         free_checkpoint(writer);
     }
+    checkpoint_copier_close(writer->copier);
     array_snapshot_close(writer->snapshot);
     checkpoint_parts_close(&writer->parts);
     free(writer->sees);

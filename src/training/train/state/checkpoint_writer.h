@@ -5,7 +5,7 @@
  *     begin     all ranks, at the end of a step: assign tensors to ranks, start the threads
  *     (threads) hash and write their parts directly from weights and moments, which the next forward and backward pass
  *               do not change
- *     release   each rank, before the next update: copy the parts not written yet (array_snapshot.h)
+ *     release   each rank, before the next update: copy the parts not written yet in memory (array_snapshot.h)
  *     poll      all ranks, at the end of every step: once all parts are written, rank 0's thread writes the manifest and
  *               renames the checkpoint; success or failure is then known to all ranks
  *
@@ -18,6 +18,8 @@
  * by the ranks that write), touched in the background at the start. While no checkpoint is being written the system may
  * reclaim it. A rank that writes elements of other ranks (checkpoint_parts.h) has memory for them from begin to the end
  * of writing instead.
+ *
+ * Complete checkpoints are copied to --checkpoint-copy by other threads (checkpoint_copier.h).
  *
  * A failure in the background is returned by the next collective call, on all ranks with the same message; older
  * checkpoints are not affected. With `checkpoint_go_on` it is reported, and training continues without that checkpoint.
@@ -36,6 +38,7 @@ struct checkpoint_writer_setup {
     const struct train_config *config; /**< checkpoint_dir, _keep, _part, _failure */
     const struct training_state *state;
     struct report *report; /**< rank 0 reports checkpoints there */
+    uint64_t uncopied;     /**< on rank 0: a checkpoint that a former writer did not copy; UINT64_MAX: none */
 };
 
 /** All ranks: detect the ranks that see the directory, which rank 0 has claimed. Everything that `setup` points to is
@@ -60,13 +63,22 @@ weft_status checkpoint_writer_poll(struct checkpoint_writer *writer, bool *speak
 weft_status checkpoint_writer_finish(struct checkpoint_writer *writer, bool last, bool *speaks, struct error *error);
 
 /**
- * All ranks: update the evaluations in the newest checkpoint's manifest. The checkpoint is complete and of the current
- * step. Its tensors are not written again.
+ * All ranks: update the evaluations in the manifest of the newest checkpoint and of its copy. The checkpoint is complete
+ * and of the current step. Its tensors are not written again.
  */
 weft_status checkpoint_writer_amend(struct checkpoint_writer *writer, bool *speaks, struct error *error);
 
 /** This rank: the step of the newest checkpoint that was completed since the writer was opened; UINT64_MAX: none. */
 uint64_t checkpoint_writer_completed(const struct checkpoint_writer *writer);
+
+/** All ranks: wait until complete checkpoints are copied, or copying them has failed, which is only reported. */
+weft_status checkpoint_writer_finish_copies(struct checkpoint_writer *writer, bool *speaks, struct error *error);
+
+/** This rank: the step of the newest checkpoint that is complete, but not copied to --checkpoint-copy; UINT64_MAX: none. */
+uint64_t checkpoint_writer_uncopied(const struct checkpoint_writer *writer);
+
+/** This rank: whether a checkpoint or a copy is being written, beside the steps. NULL: no. */
+bool checkpoint_writer_is_busy(const struct checkpoint_writer *writer);
 
 /** This rank: cancel the current checkpoint, wait for the thread, free. NULL is allowed. */
 void checkpoint_writer_close(struct checkpoint_writer *writer);

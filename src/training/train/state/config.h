@@ -70,13 +70,14 @@ struct train_config {
     int64_t evaluate_sequences; /**< held-out sequences in an evaluation; 0: none */
     int64_t patience;           /**< end after so many evaluations without a better one; 0: never */
 
-    const char *checkpoint_dir; /**< NULL: no checkpoints */
-    int64_t checkpoint_every;   /**< steps; 0: at the end only */
-    int64_t checkpoint_keep;    /**< newest ones that are kept; 0: all */
-    uint64_t checkpoint_part;   /**< minimum bytes of a file; ranks divide larger checkpoints */
-    bool checkpoint_go_on;      /**< continue if a checkpoint cannot be written */
-    const char *resume;         /**< directory of checkpoints to resume from; NULL: start a new run */
-    const char *resume_change;  /**< settings that may differ from the checkpoint's (settings.h); NULL: none */
+    const char *checkpoint_dir;  /**< NULL: no checkpoints */
+    const char *checkpoint_copy; /**< second directory, for copies of checkpoints; NULL: none */
+    int64_t checkpoint_every;    /**< steps; 0: at the end only */
+    int64_t checkpoint_keep;     /**< newest ones that are kept; 0: all */
+    uint64_t checkpoint_part;    /**< minimum bytes of a file; ranks divide larger checkpoints */
+    bool checkpoint_go_on;       /**< continue if a checkpoint cannot be written */
+    const char *resume;          /**< directory of checkpoints to resume from; NULL: start a new run */
+    const char *resume_change;   /**< settings that may differ from the checkpoint's (settings.h); NULL: none */
 
     uint32_t min_ranks; /**< the run continues after ranks are lost, as long as so many are left; 0: it ends */
     uint32_t restarts;  /**< that ranks may be started in place of lost ones: where there is no mesh, the others wait */

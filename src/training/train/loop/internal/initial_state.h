@@ -9,6 +9,12 @@
 
 struct trainer;
 
+/**
+ * Decide where the run resumes from, the same on all ranks: config.resume of rank 0 or, with --checkpoint-copy, a copy if
+ * that is newer, or the only one that is whole; rank 0 then warns. Collective. Errors: DATA if neither can be used.
+ */
+weft_status initial_state_find(struct trainer *trainer, bool *speaks, struct error *error);
+
 /** No step has been taken. Weights and moments are not touched. */
 void initial_state_clear(struct trainer *trainer);
 

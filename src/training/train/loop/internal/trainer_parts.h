@@ -21,6 +21,7 @@ struct trainer_course {
     bool joining;              /* ranks wait to join; the same on all ranks */
     bool is_best;              /* under --patience: the last evaluation was the best, and no checkpoint has it yet */
     uint64_t checkpoint;       /* the newest one that this run has written; UINT64_MAX: none */
+    uint64_t uncopied;         /* one that a former writer has not copied; UINT64_MAX: none */
 
     /* The last step. */
     struct executor_result last;
@@ -55,8 +56,8 @@ struct trainer {
     bool left_plan;                  /* config.first_unit and shares are no longer those of a plan */
     struct mesh first_mesh;          /* that the run began with */
     char mesh[MESH_TEXT_BYTES];      /* config.mesh, where another one was chosen after ranks changed */
-    char placement[MESH_TEXT_BYTES]; /* of a newcomer: config.placement ... */
-    char resume[FILE_PATH_BYTES];    /* ... and config.resume, as the others have them */
+    char placement[MESH_TEXT_BYTES]; /* of a newcomer: config.placement, as the others have it */
+    char resume[FILE_PATH_BYTES];    /* config.resume, the same on all ranks */
     double *costs;                   /* of the layers, to balance a pipeline */
     double device_peak;              /* of this rank alone, once it is measured */
     uint32_t rate_ranks;             /* data ranks that the learning rate was scaled for */

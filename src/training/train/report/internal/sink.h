@@ -60,6 +60,7 @@ struct report_sink {
     weft_status (*evaluation)(void *state, const struct report_held_out *held_out, struct error *error);
     weft_status (*checkpoint)(void *state, const struct report_checkpoint *checkpoint, double time,
                               struct error *error);
+    weft_status (*copy)(void *state, const struct report_copy *copy, double time, struct error *error);
     weft_status (*recovery)(void *state, const struct report_recovery *recovery, double time, struct error *error);
     weft_status (*straggler)(void *state, const struct report_straggler *straggler, double time, struct error *error);
     weft_status (*end)(void *state, const struct report_last *last, struct error *error);
