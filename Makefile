@@ -110,6 +110,7 @@ bench:
 	@bench/cluster --build $(BUILD) --quick
 	@bench/rails --build $(BUILD) --repetitions 3 --min 4M --max 16M
 	@bench/training --build $(BUILD)
+	@bench/goodput --build $(BUILD)
 	@bench/scheduling --build $(BUILD)
 	@bench/http_load --build $(BUILD)
 	@bench/submit --build $(BUILD)
