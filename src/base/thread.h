@@ -39,4 +39,12 @@ static inline bool thread_wait_until(pthread_cond_t *condition, pthread_mutex_t 
     return pthread_cond_timedwait(condition, mutex, &until) != ETIMEDOUT;
 }
 
+/** Seconds of processor time that the calling thread has used. */
+static inline double thread_processor_seconds(void)
+{
+    struct timespec used = {0};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
+}
+
 #endif

@@ -101,6 +101,7 @@ void trainer_report_step(struct trainer *trainer)
         .optimizer_seconds = last->seconds.optimizer,
         .pass_seconds = last->seconds.pass,
         .norm_seconds = last->seconds.norm,
+        .beside = checkpoint_writer_is_busy(trainer->world.writer),
         .data_seconds = (double)(trainer->read_time - course->read_time) * 1e-9,
     };
     report_step(&trainer->report, &report);

@@ -6,10 +6,25 @@
 #include <math.h>
 #include <stdio.h>
 
-void goodput_note_step(struct goodput *goodput, uint64_t step, double seconds)
+#define FADING_STEPS 0.9 /* decay of the weight of steps to compare with */
+
+/* The first step is slower than the others, as memory is touched. */
+static void compare_step(struct goodput *goodput, double seconds, bool beside)
+{
+    if (!beside) {
+        goodput->recent = FADING_STEPS * goodput->recent + seconds;
+        goodput->recents = FADING_STEPS * goodput->recents + 1;
+    } else if (goodput->recents > 0) {
+        goodput->slowed += seconds - goodput->recent / goodput->recents;
+    }
+}
+
+void goodput_note_step(struct goodput *goodput, uint64_t step, double seconds, bool beside)
 {
     if (!goodput->began)
         goodput->began = clock_now() - (uint64_t)(seconds * 1e9);
+    else
+        compare_step(goodput, seconds, beside);
     if (step > goodput->newest) {
         goodput->newest = step;
         goodput->useful += seconds;
@@ -22,6 +37,18 @@ void goodput_note_recovery(struct goodput *goodput, double seconds)
 {
     goodput->recoveries++;
     goodput->recovering += seconds;
+}
+
+void goodput_note_checkpoint(struct goodput *goodput, double waited, double between)
+{
+    goodput->checkpoints++;
+    goodput->waited += waited;
+    goodput->between += between;
+}
+
+double goodput_checkpoint_seconds(const struct goodput *goodput)
+{
+    return goodput->between + fmax(goodput->slowed, goodput->waited - goodput->between);
 }
 
 double goodput_seconds(const struct goodput *goodput)
@@ -44,5 +71,16 @@ const char *goodput_describe(const struct goodput *goodput, char text[GOODPUT_TE
         "goodput %.1f %%: steps took %.1f of %.1f s; lost: %u recover%s %.1f s, repeated steps %.1f s, the rest %.1f s",
         100 * goodput_share(goodput), goodput->useful, seconds, goodput->recoveries,
         goodput->recoveries == 1 ? "y" : "ies", goodput->recovering, goodput->repeated, rest);
+    return text;
+}
+
+const char *goodput_describe_checkpoints(const struct goodput *goodput, char text[GOODPUT_TEXT_BYTES])
+{
+    const double seconds = goodput_seconds(goodput), lost = goodput_checkpoint_seconds(goodput);
+    snprintf(text, GOODPUT_TEXT_BYTES,
+             "checkpoints took %.1f %% of the time: training waited %.2f s for %u, and steps beside them took %.2f s "
+             "longer, waits in them included",
+             seconds > 0 ? 100 * fmin(1, lost / seconds) : 0, goodput->waited, goodput->checkpoints,
+             fmax(0, goodput->slowed));
     return text;
 }

@@ -168,6 +168,7 @@ static weft_status json_checkpoint(void *state, const struct report_checkpoint *
     JSON_PUT(&writer, "path", checkpoint->path, "bytes", checkpoint->bytes);
     put_figure(&writer, "seconds", checkpoint->seconds);
     put_figure(&writer, "pause_seconds", checkpoint->pause_seconds);
+    put_figure(&writer, "processor_seconds", checkpoint->processor);
     if (checkpoint->problem)
         json_put_text(&writer, "problem", checkpoint->problem);
     return json_put_line(state, &writer, error);
@@ -231,6 +232,10 @@ static weft_status json_last(void *state, const struct report_last *last, struct
     put_figure(&writer, "goodput", goodput_share(last->goodput));
     put_figure(&writer, "recovery_seconds", last->goodput->recovering);
     put_figure(&writer, "repeated_seconds", last->goodput->repeated);
+    put_figure(&writer, "checkpoint_wait_seconds", last->goodput->waited);
+    put_figure(&writer, "checkpoint_slowdown_seconds", last->goodput->slowed);
+    put_figure(&writer, "checkpoint_share",
+               goodput_checkpoint_seconds(last->goodput) / fmax(goodput_seconds(last->goodput), 1e-9));
     return json_put_line(state, &writer, error);
 }
 

@@ -127,7 +127,7 @@ void report_step(struct report *report, const struct report_step *step)
     report->taken++;
     report->seconds += step->seconds;
     report->wait_seconds += step->wait_seconds;
-    goodput_note_step(&report->goodput, step->step, step->seconds);
+    goodput_note_step(&report->goodput, step->step, step->seconds, step->beside);
     report->recent_steps = FADING * report->recent_steps + 1;
     report->recent_seconds = FADING * report->recent_seconds + step->seconds;
     report->recent_wait = FADING * report->recent_wait + step->wait_seconds;
@@ -164,6 +164,10 @@ void report_end(struct report *report, enum report_ending ending)
     if (report->goodput.recoveries) {
         char account[GOODPUT_TEXT_BYTES];
         report_say(report, "%s", goodput_describe(&report->goodput, account));
+    }
+    if (report->goodput.checkpoints) {
+        char account[GOODPUT_TEXT_BYTES];
+        report_say(report, "%s", goodput_describe_checkpoints(&report->goodput, account));
     }
     const struct report_last last = {.run = &report->run,
                                      .goodput = &report->goodput,
@@ -264,6 +268,8 @@ void report_straggler(struct report *report, const struct report_straggler *stra
 void report_checkpoint(struct report *report, const struct report_checkpoint *checkpoint)
 {
     const double time = time_now();
+    if (!checkpoint->last)
+        goodput_note_checkpoint(&report->goodput, checkpoint->pause_seconds, checkpoint->between);
     REPORT_TO_SINKS(report, checkpoint, checkpoint, time);
     say_checkpoint(report, checkpoint);
 }

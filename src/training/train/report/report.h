@@ -39,6 +39,7 @@ struct report_step {
     double optimizer_seconds;   /**< in the norm and updates, without waiting */
     double data_seconds;        /**< of these, reading the data */
     double pass_seconds;        /**< of these, in passes of layers, with waiting; not in reports, nor is the next */
+    bool beside;                /**< a checkpoint or a copy of one was written meanwhile; not in reports */
     double norm_seconds;        /**< from the beginning until this rank came to the gradient's norm */
 };
 
@@ -112,6 +113,9 @@ struct report_checkpoint {
     unsigned files;       /**< that hold them */
     double seconds;       /**< from its beginning until it was complete */
     double pause_seconds; /**< of these, training was paused on rank 0 */
+    double between;       /**< of these, between two steps */
+    double processor;     /**< seconds of processor time of rank 0's threads that wrote it */
+    bool last;            /**< training had ended */
     const char *problem;  /**< why it failed; NULL: it is complete */
 };
 

@@ -42,8 +42,9 @@ struct checkpoint_writer {
     struct state_collection mine[PART_KINDS]; /* what this rank writes */
     struct checkpoint_state described;        /* rank 0's */
     uint64_t began;
-    double pause;  /* seconds */
-    uint64_t held; /* a checkpoint that is being copied; UINT64_MAX: none */
+    double pause, between; /* seconds; the latter not within a step */
+    double processor;      /* seconds of this rank's threads */
+    uint64_t held;         /* a checkpoint that is being copied; UINT64_MAX: none */
 
     /* The thread's; may be read once `finished` is set. */
     pthread_t thread;
@@ -146,6 +147,7 @@ static void checkpoint_writer_commit(struct checkpoint_writer *writer)
 static void *checkpoint_writer_work(void *argument)
 {
     struct checkpoint_writer *writer = argument;
+    const double used = thread_processor_seconds();
     if (!writer->last)
         setpriority(PRIO_PROCESS, 0, NICENESS); /* of this thread alone, in Linux; a refusal does no harm */
     if (writer->stage == STAGE_NONE)
@@ -154,6 +156,7 @@ static void *checkpoint_writer_work(void *argument)
         write_parts(writer);
     else
         checkpoint_writer_commit(writer);
+    writer->processor += thread_processor_seconds() - used;
     atomic_store(&writer->finished, true);
     return NULL;
 }
@@ -201,6 +204,9 @@ static void report_ended(struct checkpoint_writer *writer, weft_status status, c
         .files = writer->parts.parts[PART_MODEL] + writer->parts.parts[PART_OPTIMIZER],
         .seconds = (double)(clock_now() - writer->began) * 1e-9,
         .pause_seconds = writer->pause,
+        .between = writer->between,
+        .processor = writer->processor,
+        .last = writer->last,
         .problem = status == WEFT_OK ? NULL : error->text,
     };
     directory_of_step(writer->setup.config->checkpoint_dir, result.step, result.path, NULL);
@@ -348,6 +354,7 @@ weft_status checkpoint_writer_begin(struct checkpoint_writer *writer, bool last,
     atomic_store(&writer->stop_warming, true);
     join_thread(writer);
     writer->began = clock_now();
+    writer->processor = 0;
     writer->last = last;
     writer->status = WEFT_OK;
     error_clear(&writer->error);
@@ -360,7 +367,7 @@ weft_status checkpoint_writer_begin(struct checkpoint_writer *writer, bool last,
     if (status != WEFT_OK)
         return checkpoint_writer_settle(writer, status, !last, speaks, error);
     checkpoint_writer_start_thread(writer);
-    writer->pause = (double)(clock_now() - called) * 1e-9;
+    writer->pause = writer->between = (double)(clock_now() - called) * 1e-9;
     return WEFT_OK;
 }
 
