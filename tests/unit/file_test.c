@@ -128,6 +128,34 @@ static void a_full_disk_is_told(void **state)
     close(writer.descriptor);
 }
 
+/* Past the page cache or not, every byte arrives, whatever the pieces and the end are. */
+static void files_past_the_page_cache(void **state)
+{
+    const size_t sizes[] = {0, 17, (size_t)1 << 20, ((size_t)2 << 20) + 4096, ((size_t)2 << 20) + 12345};
+    const char *path = temporary_path(directory, "large");
+    char *bytes = malloc(sizes[4]), *read;
+    for (size_t i = 0; i < sizes[4]; i++)
+        bytes[i] = (char)(i * 2654435761u >> 13);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct file_writer writer;
+        size_t size, piece = 1;
+        assert_int_equal(file_writer_open(&writer, path, sizes[i], NULL), WEFT_OK);
+        file_writer_bypass_cache(&writer);
+        for (size_t put = 0; put < sizes[i]; put += piece, piece = piece * 3 + 1) {
+            if (piece > sizes[i] - put)
+                piece = sizes[i] - put;
+            assert_int_equal(file_writer_append(&writer, bytes + put, piece, NULL), WEFT_OK);
+        }
+        assert_int_equal(file_writer_close(&writer, NULL), WEFT_OK);
+        assert_int_equal(writer.written, sizes[i]);
+        assert_int_equal(file_read(path, (size_t)16 << 20, &read, &size, NULL), WEFT_OK);
+        assert_int_equal(size, sizes[i]);
+        assert_memory_equal(read, bytes, size);
+        free(read);
+    }
+    free(bytes);
+}
+
 static void directories_made_and_removed(void **state)
 {
     struct error error = {0};
@@ -303,6 +331,7 @@ int main(void)
         cmocka_unit_test(a_failed_write_leaves_the_old),
         cmocka_unit_test(a_name_without_a_directory),
         cmocka_unit_test(a_full_disk_is_told),
+        cmocka_unit_test(files_past_the_page_cache),
         cmocka_unit_test(directories_made_and_removed),
         cmocka_unit_test(what_is_removed_leads_nowhere),
         cmocka_unit_test(deep_directories_are_removed),

@@ -47,7 +47,7 @@ weft_status checkpoint_choose(const char *directory, const char *copy, char chos
     snprintf(chosen, FILE_PATH_BYTES, "%s", directory);
     reason[0] = '\0';
     if (first.found && !is_single && strcmp(first.path, directory) == 0)
-        return WEFT_OK; /* such as "RUN/best": nobody knows of which step its copy would be */
+        return WEFT_OK; /* such as "RUN/best": its name does not say which copy is its own */
     const bool is_older = first.found && second.found && first.step < second.step;
     if (!is_older && candidate_is_whole(&first))
         return WEFT_OK;

@@ -83,10 +83,12 @@ const atomic_int *preemption_watch(double grace)
 {
     watched.grace.tv_sec = (time_t)grace;
     watched.grace.tv_nsec = (long)((grace - (double)watched.grace.tv_sec) * 1e9);
-    snprintf(watched.message, sizeof watched.message,
-             "weft: no checkpoint was complete %g s after the signal to end (--grace, WEFT_GRACE): ending without it; "
-             "older checkpoints are whole\n",
-             grace);
+    snprintf(
+        watched.message, sizeof watched.message,
+        "weft: no checkpoint was complete %g s after the signal to end (--grace, WEFT_GRACE), or no copy of it: ending "
+        "without it; "
+        "older checkpoints are whole\n",
+        grace);
     atomic_store(&watched.length, strlen(watched.message));
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
     watched.has_timer = timer_create(CLOCK_MONOTONIC, &event, &watched.timer) == 0;

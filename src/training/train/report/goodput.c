@@ -78,8 +78,7 @@ const char *goodput_describe_checkpoints(const struct goodput *goodput, char tex
 {
     const double seconds = goodput_seconds(goodput), lost = goodput_checkpoint_seconds(goodput);
     snprintf(text, GOODPUT_TEXT_BYTES,
-             "checkpoints took %.1f %% of the time: training waited %.2f s for %u, and steps beside them took %.2f s "
-             "longer, waits in them included",
+             "checkpoints took %.1f %% of the time: training waited %.2f s for %u, and steps beside them took %.2f s longer",
              seconds > 0 ? 100 * fmin(1, lost / seconds) : 0, goodput->waited, goodput->checkpoints,
              fmax(0, goodput->slowed));
     return text;

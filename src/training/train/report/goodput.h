@@ -53,8 +53,8 @@ double goodput_share(const struct goodput *goodput);
  * `text`. */
 const char *goodput_describe(const struct goodput *goodput, char text[GOODPUT_TEXT_BYTES]);
 
-/** "checkpoints took 0.9 % of the time: training waited 0.21 s for 3, and the steps beside them took 0.52 s longer, waits
- * included". Returns `text`. */
+/** "checkpoints took 0.9 % of the time: training waited 0.21 s for 3, and steps beside them took 0.52 s longer". The latter
+ * includes waits within steps. Returns `text`. */
 const char *goodput_describe_checkpoints(const struct goodput *goodput, char text[GOODPUT_TEXT_BYTES]);
 
 #endif
