@@ -416,10 +416,25 @@ weft_status checkpoint_writer_amend(struct checkpoint_writer *writer, bool *spea
 
 /* ---- copies ---- */
 
+/* Rank 0: the last commit may have kept an old checkpoint because it was being copied. */
+static weft_status prune_held(struct checkpoint_writer *writer, struct error *error)
+{
+    const struct train_config *config = writer->setup.config;
+    if (!config->checkpoint_keep || writer->held == UINT64_MAX || writer->completed == UINT64_MAX)
+        return WEFT_OK;
+    return directory_prune(config->checkpoint_dir, writer->completed, (unsigned)config->checkpoint_keep, UINT64_MAX,
+                           error);
+}
+
 weft_status checkpoint_writer_finish_copies(struct checkpoint_writer *writer, bool *speaks, struct error *error)
 {
     *speaks = true;
-    return writer ? checkpoint_copier_finish(writer->copier, error) : WEFT_OK;
+    if (!writer || !writer->copier)
+        return WEFT_OK;
+    const weft_status status = checkpoint_copier_finish(writer->copier, error);
+    if (status != WEFT_OK)
+        return status;
+    return checkpoint_writer_agree(writer, writer->rank == 0 ? prune_held(writer, error) : WEFT_OK, speaks, error);
 }
 
 uint64_t checkpoint_writer_uncopied(const struct checkpoint_writer *writer)
@@ -492,7 +507,7 @@ weft_status checkpoint_writer_open(const struct checkpoint_writer_setup *setup, 
     weft_status status = writer ? WEFT_OK : error_memory(error, sizeof *writer, "the writer of checkpoints");
     if (status == WEFT_OK) {
         writer->setup = *setup;
-        writer->completed = UINT64_MAX;
+        writer->completed = writer->held = UINT64_MAX;
         writer->rank = (uint32_t)weft_comm_rank(setup->comm);
         writer->ranks = (uint32_t)weft_comm_size(setup->comm);
         writer->sees = calloc(writer->ranks, sizeof *writer->sees);
