@@ -26,12 +26,14 @@ static weft_status choose_kernels(struct trainer *trainer, bool *speaks, struct 
 /* What was prepared for another beginning, or for joining a run, is read again: ranks may have changed. */
 static weft_status prepare_to_begin(struct trainer *trainer, bool *speaks, struct error *error)
 {
+    struct train_config *config = &trainer->config;
     weft_status status = trainer_prepare_again(trainer, true, speaks, error);
     if (status == WEFT_OK)
         status = choose_kernels(trainer, speaks, error);
     if (status == WEFT_OK)
-        status = initial_state_find(trainer, speaks, error);
-    const struct text_sources sources = trainer_text_sources(&trainer->config);
+        status = initial_state_find(trainer, config->resume, trainer->resume, speaks, error);
+    config->resume = *trainer->resume ? trainer->resume : NULL;
+    const struct text_sources sources = trainer_text_sources(config);
     if (status == WEFT_OK)
         status = text_open_together(&sources, trainer->context, trainer->world.comm, &trainer->text, speaks, error);
     if (status == WEFT_OK)

@@ -21,19 +21,18 @@ void initial_state_clear(struct trainer *trainer)
         trainer->state.loss_scale.scale = LOSS_SCALE_FIRST;
 }
 
-/* Rank 0: `found` is "" where the run does not resume. */
-static weft_status find_resumed(const struct train_config *config, char found[FILE_PATH_BYTES], struct error *error)
+/* Rank 0. */
+static weft_status find_checkpoint_or_copy(const struct train_config *config, const char *directory,
+                                           char found[FILE_PATH_BYTES], struct error *error)
 {
     char reason[CHECKPOINT_REASON_BYTES];
-    if (!config->resume)
-        return WEFT_OK;
-    if (strlen(config->resume) >= FILE_PATH_BYTES)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "the path '%.200s...' of --resume is too long", config->resume);
+    if (strlen(directory) >= FILE_PATH_BYTES)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the path '%.200s...' of a checkpoint is too long", directory);
     if (!config->checkpoint_copy) {
-        strcpy(found, config->resume);
+        strcpy(found, directory);
         return WEFT_OK;
     }
-    const weft_status status = checkpoint_choose(config->resume, config->checkpoint_copy, found, reason, error);
+    const weft_status status = checkpoint_choose(directory, config->checkpoint_copy, found, reason, error);
     if (status == WEFT_OK && *reason && config->warnings) {
         fprintf(config->warnings, "weft: warning: %s; resuming from the copy '%s'\n", reason, found);
         fflush(config->warnings);
@@ -41,17 +40,19 @@ static weft_status find_resumed(const struct train_config *config, char found[FI
     return status;
 }
 
-weft_status initial_state_find(struct trainer *trainer, bool *speaks, struct error *error)
+weft_status initial_state_find(struct trainer *trainer, const char *directory, char found[FILE_PATH_BYTES],
+                               bool *speaks, struct error *error)
 {
-    char found[FILE_PATH_BYTES] = "";
-    weft_status status = trainer->world.rank == 0 ? find_resumed(&trainer->config, found, error) : WEFT_OK;
+    char chosen[FILE_PATH_BYTES] = "";
+    weft_status status = WEFT_OK;
+    if (trainer->world.rank == 0 && directory)
+        status = find_checkpoint_or_copy(&trainer->config, directory, chosen, error);
     status = trainer_agree(trainer, status, speaks, error);
-    if (status != WEFT_OK)
-        return status;
-    status =
-        library_error(trainer->context, weft_broadcast(found, sizeof found, WEFT_U8, 0, trainer->world.comm), error);
-    memcpy(trainer->resume, found, sizeof found);
-    trainer->config.resume = *trainer->resume ? trainer->resume : NULL;
+    if (status == WEFT_OK)
+        status = library_error(trainer->context, weft_broadcast(chosen, sizeof chosen, WEFT_U8, 0, trainer->world.comm),
+                               error);
+    if (status == WEFT_OK)
+        memcpy(found, chosen, sizeof chosen);
     return status;
 }
 

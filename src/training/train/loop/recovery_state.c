@@ -106,7 +106,7 @@ static weft_status take_copy(struct trainer *trainer, const struct recovery *rec
 static weft_status go_back(struct trainer *trainer, bool *speaks, struct error *error)
 {
     const struct train_config *config = &trainer->config;
-    char own[FILE_PATH_BYTES];
+    char own[FILE_PATH_BYTES], found[FILE_PATH_BYTES];
     const char *directory = config->resume;
     if (trainer_world_is_spare(&trainer->world))
         return WEFT_OK;
@@ -123,7 +123,9 @@ static weft_status go_back(struct trainer *trainer, bool *speaks, struct error *
     trainer->former.is_overwritten = true;
     value_groups_clear(executor_values(trainer->world.executor));
     initial_state_clear(trainer);
-    weft_status status = initial_state_set(trainer, directory, speaks, error);
+    weft_status status = initial_state_find(trainer, directory, found, speaks, error);
+    if (status == WEFT_OK)
+        status = initial_state_set(trainer, *found ? found : NULL, speaks, error);
     trainer->course.begin = trainer->state.step;
     return status;
 }

@@ -4,16 +4,19 @@
 #define WEFT_TRAINING_TRAIN_LOOP_INTERNAL_INITIAL_STATE_H
 
 #include "base/error.h"
+#include "base/file/file.h"
 
 #include <stdbool.h>
 
 struct trainer;
 
 /**
- * Decide where the run resumes from, the same on all ranks: config.resume of rank 0 or, with --checkpoint-copy, a copy if
- * that is newer, or the only one that is whole; rank 0 then warns. Collective. Errors: DATA if neither can be used.
+ * Decide which checkpoint to take, the same on all ranks: that of rank 0's `directory` (NULL: none, and `found` is "") or,
+ * with --checkpoint-copy, a copy if that is newer, or the only one that is whole; rank 0 then warns. Collective. Errors:
+ * DATA if neither can be used.
  */
-weft_status initial_state_find(struct trainer *trainer, bool *speaks, struct error *error);
+weft_status initial_state_find(struct trainer *trainer, const char *directory, char found[FILE_PATH_BYTES],
+                               bool *speaks, struct error *error);
 
 /** No step has been taken. Weights and moments are not touched. */
 void initial_state_clear(struct trainer *trainer);
