@@ -176,7 +176,7 @@ static weft_status allocate(const struct state_copies *copies, struct copied_sta
     return copy->own && copy->previous ? WEFT_OK : library_error(copies->context, WEFT_ERROR_MEMORY, error);
 }
 
-static void discard(const struct state_copies *copies, struct copied_state *copy)
+static void copied_state_free(const struct state_copies *copies, struct copied_state *copy)
 {
     weft_free(copies->context, copy->own);
     weft_free(copies->context, copy->previous);
@@ -232,7 +232,7 @@ void state_copies_close(struct state_copies *copies)
     if (copies->comm)
         weft_comm_free(copies->comm);
     for (int i = 0; i < 2; i++)
-        discard(copies, &copies->copies[i]);
+        copied_state_free(copies, &copies->copies[i]);
     free(copies->own.ranges);
     free(copies->of_previous.ranges);
     free(copies);
@@ -300,7 +300,7 @@ void state_copies_keep(struct state_copies *copies, uint64_t step)
 {
     for (int i = 0; i < 2; i++)
         if (copies->copies[i].step != step)
-            discard(copies, &copies->copies[i]);
+            copied_state_free(copies, &copies->copies[i]);
 }
 
 /* Append a part whose arrays begin at `memory`. */

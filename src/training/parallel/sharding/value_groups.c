@@ -234,7 +234,7 @@ static weft_status open_arrays(struct value_groups *groups, const struct value_s
     return status == WEFT_OK ? open_array(groups, ARRAY_SECOND_MOMENTS, second, false, same_moments, error) : status;
 }
 
-static void *elements_of(const struct value_groups *groups, int kind)
+static void *array_elements(const struct value_groups *groups, int kind)
 {
     return groups->arrays[kind] ? groups->arrays[kind]->elements : NULL;
 }
@@ -281,10 +281,10 @@ weft_status value_groups_open(const struct value_groups_config *config, struct v
     groups->config.parts = NULL;
     groups->config.former = NULL;
     groups->value_count = sizes.values;
-    groups->values = elements_of(groups, ARRAY_VALUES);
-    groups->activations = elements_of(groups, ARRAY_ACTIVATIONS);
-    groups->first_moments = elements_of(groups, ARRAY_FIRST_MOMENTS);
-    groups->second_moments = elements_of(groups, ARRAY_SECOND_MOMENTS);
+    groups->values = array_elements(groups, ARRAY_VALUES);
+    groups->activations = array_elements(groups, ARRAY_ACTIVATIONS);
+    groups->first_moments = array_elements(groups, ARRAY_FIRST_MOMENTS);
+    groups->second_moments = array_elements(groups, ARRAY_SECOND_MOMENTS);
     groups->gathered = shared_array_new(config->context, sizes.gathered, sizeof(float), &status, error);
     groups->packed = shared_array_new(config->context, sizes.packed, sizeof(float), &status, error);
     groups->gathered_activations =
