@@ -90,8 +90,7 @@ static weft_status judge_rank(struct trainer *trainer, uint32_t r, double busy, 
 /* Replacements are numbered from the number of ranks that the job began with. */
 static bool has_restart_left(const struct trainer *trainer)
 {
-    const struct mesh *mesh = &trainer->first_mesh;
-    const uint32_t began = mesh->extent[MESH_DATA] * mesh->extent[MESH_PIPELINE] * mesh->extent[MESH_TENSOR];
+    const uint32_t began = mesh_ranks(&trainer->first_mesh);
     uint32_t numbers = began;
     for (uint32_t r = 0; r < trainer->world.job_ranks; r++) {
         const uint32_t first_rank = (uint32_t)weft_comm_first_rank(trainer->world.job, (int)r);

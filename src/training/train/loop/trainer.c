@@ -330,6 +330,7 @@ static weft_status save_and_evaluate(struct trainer *trainer, bool *speaks, stru
         status = trainer_evaluate(trainer, error);
     if (status != WEFT_OK)
         return status;
+    weft_progress(trainer->context, NULL, 0); /* no hang: the last copies and a long sample */
     if (trainer->world.writer)
         status = note_agreed(trainer, checkpoint_writer_finish_copies(trainer->world.writer, speaks, error));
     if (status == WEFT_OK && trainer->world.writer && state->early_stopping.last_step != before)
@@ -381,7 +382,6 @@ static weft_status run_to_end(struct trainer *trainer, bool *speaks, struct erro
         report_best(trainer);
     if (course->stopping)
         status = report_stopped(trainer, error);
-    weft_progress(trainer->context, NULL, 0); /* a long sample is no hang */
     report_end(&trainer->report,
                course->stopping || state->step < (uint64_t)config->steps ? REPORT_STOPPED : REPORT_FINISHED);
     if (!course->stopping)
