@@ -89,14 +89,14 @@ static weft_status agent_command_make(const char *agent, const char *host, const
     return status == WEFT_OK ? string_list_add(words, "--node", error) : status;
 }
 
-static void launch_agent_become_agent(struct string_list *words, const char *command, bool local, int input, int output,
-                                      int errors, int report, pid_t parent)
+static void launch_agent_become_agent(struct string_list *words, const char *command, bool local, bool forks, int input,
+                                      int output, int errors, int report, pid_t parent)
 {
     /*
      * The local helper detects the launcher's end at its pipe and must survive it to kill the ranks; an agent need not.
      */
     spawn_settle(parent, local ? 0 : SIGTERM, input, output, errors);
-    if (local && strcmp(command, "run") == 0) {
+    if (local && forks && strcmp(command, "run") == 0) {
         /* Fork without exec: loading the program's libraries again would take 0.2 s. */
         close_range(STDERR_FILENO + 1, ~0u, 0);
         _exit(node_main(STDIN_FILENO, STDOUT_FILENO));
@@ -118,7 +118,7 @@ static void launch_agent_close_pair(int pair[2])
             close(pair[i]);
 }
 
-weft_status agent_start(const char *agent, const char *host, const char *executable, const char *command,
+weft_status agent_start(const char *agent, const char *host, const char *executable, const char *command, bool forks,
                         struct agent_process *result, struct error *error)
 {
     int input[2] = {-1, -1}, output[2] = {-1, -1}, errors[2] = {-1, -1}, report[2] = {-1, -1};
@@ -130,7 +130,8 @@ weft_status agent_start(const char *agent, const char *host, const char *executa
     if (status == WEFT_OK) {
         pid_t parent = getpid(), process = fork();
         if (process == 0)
-            launch_agent_become_agent(&words, command, !agent, input[0], output[1], errors[1], report[1], parent);
+            launch_agent_become_agent(&words, command, !agent, forks, input[0], output[1], errors[1], report[1],
+                                      parent);
         close(report[1]);
         report[1] = -1;
         int code = 0;

@@ -49,8 +49,8 @@ void host_helpers_signal(struct host_helpers *helpers, int number)
 
 uint32_t host_helper_free_slots(const struct host_helper *helper)
 {
-    const uint32_t slots = helper->host->slots;
-    return helper->stays && !helper->done && helper->running < slots ? slots - helper->running : 0;
+    const bool can_start = helper->stays && !helper->done && helper->running < helper->slots;
+    return can_start ? helper->slots - helper->running : 0;
 }
 
 void host_helper_add(struct host_helper *helper, uint32_t rank, uint32_t place)
@@ -137,6 +137,8 @@ static void host_helper_order(struct host_helpers *helpers, struct host_helper *
 static void host_helpers_order_all(struct host_helpers *helpers)
 {
     uint32_t least = UINT32_MAX;
+    if (helpers->threads > 0) /* they have begun */
+        return;
     for (uint32_t i = 0; i < helpers->count; i++) {
         const struct host_helper *helper = &helpers->all[i];
         if (!helper->greeted || helpers->verdict->failure.status != WEFT_OK)
@@ -161,6 +163,17 @@ static void host_helper_done(struct host_helpers *helpers, struct host_helper *h
 {
     helper->done = true;
     helpers->open--;
+}
+
+/* A host that was added later cannot be used. */
+static void host_helper_drop(struct host_helpers *helpers, struct host_helper *helper, const char *message)
+{
+    char line[1100];
+    snprintf(line, sizeof line, "weft run: %s; the job goes on without it", message);
+    output_say(helpers->output, line);
+    if (helper->agent.process > 0)
+        kill(-helper->agent.process, SIGKILL);
+    host_helper_done(helpers, helper);
 }
 
 /* How the agent ended, if it does so within a second: " (exit code 255)". */
@@ -200,6 +213,10 @@ static void host_helper_lose(struct host_helpers *helpers, struct host_helper *h
         snprintf(message, sizeof message, "the connection to host %s was lost%s%s%s; %s", name, how,
                  *words ? "; output of its agent: " : "", words,
                  helper->ordered && helper->running == 0 ? "no rank was running there" : "its ranks are gone");
+    if (helper->late && !helper->ordered) {
+        host_helper_drop(helpers, helper, message);
+        return;
+    }
     host_helper_done(helpers, helper);
     verdict_lose_host(helpers->verdict, helper->host, helper->ordered, message);
 }
@@ -226,6 +243,10 @@ void host_helpers_give_up(struct host_helpers *helpers)
         snprintf(message, sizeof message, "host %s did not answer within %g s%s%s; check that host and agent work: %s",
                  helper->host->name, helpers->config->start_limit, *helper->words ? "; output of its agent: " : "",
                  helper->words, host_helper_agent(helpers));
+        if (helper->late) {
+            host_helper_drop(helpers, helper, message);
+            continue;
+        }
         if (late && !helper->greeted)
             verdict_fail(helpers->verdict, WEFT_ERROR_TIMEOUT, message);
         kill(-helper->agent.process, SIGKILL);
@@ -263,9 +284,15 @@ static bool host_helper_greeting_take(struct host_helpers *helpers, struct host_
         snprintf(message, sizeof message,
                  "host %s has Weft %s, but the launcher is Weft %s; install the same version on both",
                  helper->host->name, version, weft_version());
+        if (helper->late) {
+            host_helper_drop(helpers, helper, message);
+            return false;
+        }
         verdict_fail(helpers->verdict, WEFT_ERROR_RENDEZVOUS, message);
     }
     host_helpers_order_all(helpers);
+    if (helper->late)
+        host_helper_order(helpers, helper);
     return true;
 }
 
@@ -373,6 +400,14 @@ void host_helpers_turn(struct host_helpers *helpers, const struct pollfd *polls)
 
 /* ---- begin and end ---- */
 
+static void host_helper_prepare(const struct host_helpers *helpers, struct host_helper *helper, const struct host *host)
+{
+    *helper = (struct host_helper){.host = host,
+                                   .slots = host->slots,
+                                   .local = agent_is_local(host->name, helpers->config->agent != NULL),
+                                   .agent = {0, -1, -1, -1}};
+}
+
 weft_status host_helpers_open(struct host_helpers *helpers, const struct launch_config *config,
                               const struct string_list *environment, struct output *output, struct verdict *verdict,
                               struct error *error)
@@ -387,34 +422,104 @@ weft_status host_helpers_open(struct host_helpers *helpers, const struct launch_
     if (!helpers->all)
         return error_memory(error, hosts->count * sizeof *helpers->all, "the launcher");
     helpers->count = hosts->count;
+    helpers->remote = config->hosts_command != NULL; /* others may come */
     for (uint32_t i = 0; i < helpers->count; i++) {
-        struct host_helper *helper = &helpers->all[i];
-        helper->host = &hosts->hosts[i];
-        helper->local = agent_is_local(helper->host->name, config->agent != NULL);
-        helper->agent = (struct agent_process){0, -1, -1, -1};
-        helpers->remote = helpers->remote || !helper->local;
+        host_helper_prepare(helpers, &helpers->all[i], &hosts->hosts[i]);
+        helpers->remote = helpers->remote || !helpers->all[i].local;
     }
     helpers->directory = getcwd(NULL, 0);
     return helpers->directory ? WEFT_OK : error_system(error, "cannot find the working directory");
 }
 
-weft_status host_helpers_start(struct host_helpers *helpers, struct error *error)
+static weft_status host_helper_start(struct host_helpers *helpers, struct host_helper *helper, struct error *error)
 {
     const struct launch_config *config = helpers->config;
     char own[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
     own[length > 0 ? length : 0] = '\0';
-    for (uint32_t i = 0; i < helpers->count; i++) {
-        struct host_helper *helper = &helpers->all[i];
-        const char *agent = helper->local ? NULL : host_helper_agent(helpers);
-        const char *executable = helper->local || !config->executable ? own : config->executable;
-        weft_status status = agent_start(agent, helper->host->name, executable, "run", &helper->agent, error);
-        if (status != WEFT_OK)
-            return status;
-        helpers->open++;
-    }
+    const char *agent = helper->local ? NULL : host_helper_agent(helpers);
+    const char *executable = helper->local || !config->executable ? own : config->executable;
+    weft_status status =
+        agent_start(agent, helper->host->name, executable, "run", !helper->late, &helper->agent, error);
+    if (status != WEFT_OK)
+        return status;
+    helpers->open++;
     helpers->deadline = clock_after(config->start_limit);
     return WEFT_OK;
+}
+
+weft_status host_helpers_start(struct host_helpers *helpers, struct error *error)
+{
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; status == WEFT_OK && i < helpers->count; i++)
+        status = host_helper_start(helpers, &helpers->all[i], error);
+    return status;
+}
+
+/* ---- hosts that come and go ---- */
+
+static const struct host *host_helpers_listed(const struct host_list *hosts, const char *name)
+{
+    for (uint32_t i = 0; i < hosts->count; i++)
+        if (strcmp(hosts->hosts[i].name, name) == 0)
+            return &hosts->hosts[i];
+    return NULL;
+}
+
+/* A new host, or one that was lost and has come back. */
+static void host_helpers_add(struct host_helpers *helpers, const struct host *listed)
+{
+    struct host_helper *grown = realloc(helpers->all, (helpers->count + (size_t)1) * sizeof *grown);
+    struct host *host = malloc(sizeof *host);
+    struct error error = {0};
+    char line[ERROR_TEXT_BYTES + HOST_NAME_BYTES + 64];
+    helpers->all = grown ? grown : helpers->all;
+    if (!grown || !host) {
+        free(host);
+        return;
+    }
+    struct host_helper *helper = &grown[helpers->count++];
+    *host = *listed;
+    host->first = host->ranks = 0;
+    host_helper_prepare(helpers, helper, host);
+    helper->late = host;
+    if (host_helper_start(helpers, helper, &error) == WEFT_OK) {
+        snprintf(line, sizeof line, "weft run: host %s has come, with %u slot%s", host->name, host->slots,
+                 host->slots == 1 ? "" : "s");
+        JOB_DIRECTORY_EVENT(helpers->config->job_directory, "host_added", "host", host->name, "slots", host->slots);
+    } else {
+        helper->done = true;
+        snprintf(line, sizeof line, "weft run: %s; the job goes on without host %s", error.text, host->name);
+    }
+    output_say(helpers->output, line);
+}
+
+void host_helpers_update(struct host_helpers *helpers, const struct host_list *hosts)
+{
+    char line[HOST_NAME_BYTES + 64];
+    for (uint32_t i = 0; i < hosts->count; i++) {
+        bool known = false;
+        for (uint32_t j = 0; j < helpers->count; j++) /* one that is lost counts until it has vanished from the list */
+            known |= strcmp(helpers->all[j].host->name, hosts->hosts[i].name) == 0 &&
+                     (!helpers->all[j].done || helpers->all[j].slots > 0);
+        if (!known)
+            host_helpers_add(helpers, &hosts->hosts[i]);
+    }
+    for (uint32_t j = 0; j < helpers->count; j++) {
+        struct host_helper *helper = &helpers->all[j];
+        const struct host *listed = host_helpers_listed(hosts, helper->host->name);
+        const uint32_t most = helper->host->slots, slots = listed && listed->slots < most ? listed->slots : most;
+        const bool goes = !listed && helper->slots > 0, comes = listed && helper->slots == 0;
+        if (!helper->done && (goes || comes)) {
+            snprintf(line, sizeof line, "weft run: host %s is %s", helper->host->name,
+                     comes ? "listed again" : "no longer listed: no more ranks start there");
+            output_say(helpers->output, line);
+            JOB_DIRECTORY_EVENT(helpers->config->job_directory, comes ? "host_added" : "host_removed", "host",
+                                helper->host->name);
+        }
+        if (!helper->done || !listed)
+            helper->slots = listed ? slots : 0;
+    }
 }
 
 /* The agents end by themselves when their helpers have. */
@@ -428,6 +533,8 @@ void host_helpers_close(struct host_helpers *helpers)
                 close(descriptors[j]);
         buffer_free(&helper->in);
         buffer_free(&helper->out);
+        free(helper->late);
+        helper->host = helper->late = NULL;
     }
     uint64_t limit = clock_after(2);
     for (uint32_t i = 0; i < helpers->count; i++) {

@@ -57,13 +57,12 @@ static weft_status launch_hosts_read_list(const char *list, struct host_list *ho
     return status;
 }
 
-static weft_status launch_hosts_read_file(const char *path, struct host_list *hosts, struct error *error)
+/* A host a line; `content` is changed. */
+static weft_status launch_hosts_read_lines(char *content, const char *where, struct host_list *hosts,
+                                           struct error *error)
 {
-    char *content = NULL, *rest = NULL;
-    size_t size = 0;
-    weft_status status = file_read(path, HOSTS_FILE_MOST, &content, &size, error);
-    if (status != WEFT_OK)
-        return status;
+    char *rest = NULL;
+    weft_status status = WEFT_OK;
     for (char *line = strtok_r(content, "\n", &rest); line && status == WEFT_OK; line = strtok_r(NULL, "\n", &rest)) {
         line[strcspn(line, "#\r")] = '\0';
         char *words = NULL, *name = strtok_r(line, " \t", &words),
@@ -74,8 +73,18 @@ static weft_status launch_hosts_read_file(const char *path, struct host_list *ho
         size_t length = colon ? (size_t)(colon - name) : strlen(name);
         if (number && strncmp(number, "slots=", 6) == 0)
             number += 6;
-        status = launch_hosts_add(hosts, name, length, colon ? colon + 1 : number, path, error);
+        status = launch_hosts_add(hosts, name, length, colon ? colon + 1 : number, where, error);
     }
+    return status;
+}
+
+static weft_status launch_hosts_read_file(const char *path, struct host_list *hosts, struct error *error)
+{
+    char *content = NULL;
+    size_t size = 0;
+    weft_status status = file_read(path, HOSTS_FILE_MOST, &content, &size, error);
+    if (status == WEFT_OK)
+        status = launch_hosts_read_lines(content, path, hosts, error);
     free(content);
     return status;
 }
@@ -140,6 +149,28 @@ weft_status hosts_read(const char *list, const char *path, uint32_t ranks, enum 
         status = error_set(error, WEFT_ERROR_ARGUMENT, "%s names no host", path ? path : "--hosts");
     if (status == WEFT_OK)
         status = hosts_ranks_distribute(&result, ranks, spares, error);
+    if (status != WEFT_OK) {
+        hosts_free(&result);
+        return status;
+    }
+    *hosts = result;
+    return WEFT_OK;
+}
+
+weft_status hosts_read_text(const char *text, const char *where, uint32_t ranks, enum host_spares spares,
+                            struct host_list *hosts, struct error *error)
+{
+    struct host_list result = {0};
+    char *content = strdup(text);
+    weft_status status = content ? launch_hosts_read_lines(content, where, &result, error)
+                                 : error_memory(error, strlen(text), "the list of hosts");
+    for (uint32_t i = 0; i < result.count; i++) /* a host without a number has one slot */
+        result.hosts[i].ranks += result.hosts[i].ranks == 0;
+    if (status == WEFT_OK && result.count == 0)
+        status = error_set(error, WEFT_ERROR_ARGUMENT, "%s names no host", where);
+    if (status == WEFT_OK)
+        status = hosts_ranks_distribute(&result, ranks, spares, error);
+    free(content);
     if (status != WEFT_OK) {
         hosts_free(&result);
         return status;

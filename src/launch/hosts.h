@@ -41,6 +41,10 @@ weft_status hosts_read(const char *list, const char *path, uint32_t ranks, enum 
                        struct host_list *hosts, struct error *error);
 void hosts_free(struct host_list *hosts);
 
+/** The same for text like that of such a file, from `where`; a host without a number has one slot. */
+weft_status hosts_read_text(const char *text, const char *where, uint32_t ranks, enum host_spares spares,
+                            struct host_list *hosts, struct error *error);
+
 /** The host that runs `rank`, which must be less than `hosts->ranks`. */
 const struct host *hosts_of_rank(const struct host_list *hosts, uint32_t rank);
 

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "launch/internal/host_helpers.h"
+#include "launch/internal/host_watch.h"
 #include "launch/internal/output.h"
 #include "launch/internal/rendezvous_service.h"
 #include "launch/internal/replacements.h"
@@ -25,7 +26,7 @@
 
 extern char **environ;
 
-enum { POLL_SIGNALS, POLL_INPUT, POLL_OUTPUT, POLL_ERRORS, POLL_MEMBERS, POLL_REQUESTS, POLL_HELPERS };
+enum { POLL_SIGNALS, POLL_INPUT, POLL_OUTPUT, POLL_ERRORS, POLL_MEMBERS, POLL_REQUESTS, POLL_HOSTS, POLL_HELPERS };
 
 struct launch {
     const struct launch_config *config;
@@ -35,7 +36,9 @@ struct launch {
     struct host_helpers helpers;
     struct replacements replacements;
     struct scaling scaling;
+    struct host_watch host_watch;
     struct pollfd *polls;
+    size_t polls_room;
     int signals;
     bool input_open;
     struct rendezvous_service *rendezvous;
@@ -91,8 +94,9 @@ static void launch_reader_lost(struct launch *launch)
 
 static int launch_poll_timeout(const struct launch *launch)
 {
-    const uint64_t deadlines[] = {launch->verdict.judge_at, launch->verdict.next_kill, launch->helpers.deadline,
-                                  launch->replacements.deadline, launch->scaling.deadline};
+    const uint64_t deadlines[] = {launch->verdict.judge_at, launch->verdict.next_kill,
+                                  launch->helpers.deadline, launch->replacements.deadline,
+                                  launch->scaling.deadline, launch->host_watch.deadline};
     uint64_t now = clock_now(), next = UINT64_MAX;
     for (size_t i = 0; i < sizeof deadlines / sizeof *deadlines; i++)
         if (deadlines[i] && deadlines[i] < next)
@@ -100,8 +104,22 @@ static int launch_poll_timeout(const struct launch *launch)
     return next == UINT64_MAX ? -1 : next > now ? (int)((next - now) / 1000000) + 1 : 0;
 }
 
+/* Hosts may have come. */
+static weft_status launch_polls_make_room(struct launch *launch, struct error *error)
+{
+    const size_t count = POLL_HELPERS + host_helpers_polls(&launch->helpers);
+    struct pollfd *grown = count > launch->polls_room ? realloc(launch->polls, count * sizeof *grown) : launch->polls;
+    if (!grown)
+        return error_memory(error, count * sizeof *grown, "the launcher");
+    launch->polls = grown;
+    launch->polls_room = count > launch->polls_room ? count : launch->polls_room;
+    return WEFT_OK;
+}
+
 static weft_status launch_turn(struct launch *launch, struct error *error)
 {
+    if (launch_polls_make_room(launch, error) != WEFT_OK)
+        return error->status;
     struct pollfd *polls = launch->polls;
     polls[POLL_SIGNALS] = (struct pollfd){launch->signals, POLLIN, 0};
     polls[POLL_INPUT] = (struct pollfd){launch_input_allowed(launch) ? STDIN_FILENO : -1, POLLIN, 0};
@@ -112,6 +130,7 @@ static weft_status launch_turn(struct launch *launch, struct error *error)
     const struct job_directory *directory = launch->config->job_directory;
     polls[POLL_MEMBERS] = (struct pollfd){rendezvous_service_descriptor(launch->rendezvous), POLLIN, 0};
     polls[POLL_REQUESTS] = (struct pollfd){directory ? directory->listener : -1, POLLIN, 0};
+    polls[POLL_HOSTS] = (struct pollfd){host_watch_descriptor(&launch->host_watch), POLLIN, 0};
     host_helpers_watch(&launch->helpers, output_is_full(&launch->output), polls + POLL_HELPERS);
     if (poll(polls, POLL_HELPERS + host_helpers_polls(&launch->helpers), launch_poll_timeout(launch)) < 0 &&
         errno != EINTR)
@@ -139,6 +158,7 @@ static weft_status launch_turn(struct launch *launch, struct error *error)
         scaling_answer(&launch->scaling);
     replacements_turn(&launch->replacements);
     host_helpers_give_up(&launch->helpers);
+    host_watch_turn(&launch->host_watch); /* last: the descriptors that were polled are those of the helpers before */
     return WEFT_OK;
 }
 
@@ -225,12 +245,7 @@ static weft_status launch_prepare(struct launch *launch, struct error *error)
         status = launch_output_open_streams(launch, error);
     if (status == WEFT_OK)
         status = launch_environment_collect(launch, error);
-    if (status != WEFT_OK)
-        return status;
-    size_t polls = POLL_HELPERS + host_helpers_polls(&launch->helpers);
-    launch->polls = calloc(polls, sizeof *launch->polls);
-    return launch->polls ? launch_watch_signals(launch, error)
-                         : error_memory(error, polls * sizeof *launch->polls, "the launcher");
+    return status == WEFT_OK ? launch_watch_signals(launch, error) : status;
 }
 
 static void launch_record_start(const struct launch_config *config)
@@ -261,6 +276,7 @@ weft_status launch_run(const struct launch_config *config, struct launch_result 
     if (status == WEFT_OK) /* a thread: after the forks */
         status =
             rendezvous_service_start(config, launch.helpers.remote, &launch.environment, &launch.rendezvous, error);
+    host_watch_begin(&launch.host_watch, config, &launch.helpers, &launch.replacements, &launch.output);
     scaling_begin(&launch.scaling, config, &launch.output, &launch.verdict, &launch.replacements, launch.rendezvous);
     while (status == WEFT_OK && launch.helpers.open > 0)
         status = launch_turn(&launch, error);
@@ -271,6 +287,7 @@ weft_status launch_run(const struct launch_config *config, struct launch_result 
                         status != WEFT_OK ? error->text
                         : *result->reason ? result->reason
                                           : NULL);
+    host_watch_end(&launch.host_watch);
     host_helpers_close(&launch.helpers);
     rendezvous_service_stop(launch.rendezvous);
     output_close(&launch.output);

@@ -40,6 +40,7 @@ struct launch_config {
     struct host_list hosts;
     struct string_list program;     /**< the program and its arguments */
     struct string_list environment; /**< "NAME=VALUE" for every rank; "NAME": its value here */
+    const char *hosts_command;      /**< prints the hosts that there are, as hosts_read_text() reads them; NULL: none */
     const char *agent;              /**< remote shell with options; NULL: AGENT_DEFAULT */
     const char *executable;         /**< weft on the other hosts; NULL: the path of this one */
     const char *bootstrap_address;  /**< where the ranks reach the launcher; NULL: every address it has */

@@ -30,8 +30,10 @@ struct host_helper {
     char words[HOST_HELPER_WORDS_BYTES]; /**< the last output of the agent, for the message if it fails */
     uint32_t cores;                      /**< that its helper may use */
     uint32_t running;                    /**< ranks that have not ended there */
+    uint32_t slots;                      /**< ranks that may run there at a time from now on */
     bool greeted, ordered, done;
-    bool stays; /**< the helper waits for more ranks, or for host_helpers_finish() */
+    bool stays;        /**< the helper waits for more ranks, or for host_helpers_finish() */
+    struct host *late; /**< its host, if it was added by host_helpers_update(); otherwise NULL */
 };
 
 struct host_helpers {
@@ -72,6 +74,12 @@ uint32_t host_helper_free_slots(const struct host_helper *helper);
 /** Start rank `rank` there at `place`. Only before host_helpers_finish(). */
 void host_helper_add(struct host_helper *helper, uint32_t rank, uint32_t place);
 
+/**
+ * These hosts can be used from now on. A new one gets a helper; if that cannot be reached, the job goes on without it. One that
+ * is no longer listed gets no more ranks, and those that run there go on. Once all ranks have met.
+ */
+void host_helpers_update(struct host_helpers *helpers, const struct host_list *hosts);
+
 /** No more ranks will be added: the helpers may end as soon as their ranks have. May be repeated. */
 void host_helpers_finish(struct host_helpers *helpers);
 
@@ -85,7 +93,8 @@ void host_helpers_signal(struct host_helpers *helpers, int number);
 size_t host_helpers_input_room(const struct host_helpers *helpers);
 void host_helpers_input(struct host_helpers *helpers, const uint8_t *bytes, size_t size);
 
-/** Give up on hosts that have not answered in time, or that a job which has failed no longer needs. */
+/** Give up on hosts that have not answered in time, or that a job which has failed no longer needs. The job fails, unless such a
+ * host was added later. */
 void host_helpers_give_up(struct host_helpers *helpers);
 
 /** Close the pipes and free; kill helpers and agents that have not ended within two seconds. */

@@ -2,6 +2,7 @@
 /* `weft run`: a program as the ranks of a job. */
 #include "cli/frame/command.h"
 #include "cli/platform/client/preemption.h"
+#include "launch/hosts_command.h"
 #include "launch/launch.h"
 #include "launch/node.h"
 #include "platform/runs/record.h"
@@ -13,8 +14,8 @@
 
 static struct {
     int64_t ranks, threads, bootstrap_port, min_ranks, restarts;
-    const char *hosts, *hostfile, *agent, *executable, *bootstrap_address, *output_directory, *job_directory, *project,
-        *binding, *input, *trace;
+    const char *hosts, *hostfile, *hosts_command, *agent, *executable, *bootstrap_address, *output_directory,
+        *job_directory, *project, *binding, *input, *trace;
     double rendezvous_limit, start_limit, grace, stop_grace;
     struct cli_list environment;
     bool no_prefix, no_record, verbose, node;
@@ -32,6 +33,11 @@ static const struct cli_option options[] = {
     CLI_TEXT("hosts", 0, "LIST", &chosen.hosts, NULL, "start on these hosts: name[:ranks],name[:ranks]..."),
     CLI_TEXT("hostfile", 0, "FILE", &chosen.hostfile, NULL,
              "read the hosts from FILE, one per line: name[:ranks] or name slots=ranks"),
+    CLI_TEXT(
+        "hosts-command", 0, "COMMAND", &chosen.hosts_command, NULL,
+        "run COMMAND by a shell for the hosts there are, one per line, as in a FILE of --hostfile: at the start, then again "
+        "as long as ranks may be started",
+        .advanced = true),
     CLI_TEXT("agent", 0, "PROGRAM", &chosen.agent, NULL,
              "remote shell that reaches the hosts, called like ssh: PROGRAM HOST COMMAND...",
              .default_text = "$WEFT_AGENT, or ssh", .advanced = true),
@@ -117,6 +123,26 @@ static void record_begin(const struct command_call *call, uint32_t ranks, struct
     directory[0] = '\0';
 }
 
+static weft_status configure_hosts(struct launch_config *config, struct error *error)
+{
+    const uint32_t ranks = (uint32_t)chosen.ranks;
+    const enum host_spares spares = config->scales     ? HOSTS_FOR_GROWTH
+                                    : config->restarts ? HOSTS_FOR_REPLACEMENTS
+                                                       : HOSTS_WITHOUT_SPARES;
+    char *text = NULL;
+    config->hosts_command = chosen.hosts_command;
+    if (!chosen.hosts_command)
+        return hosts_read(chosen.hosts, chosen.hostfile, ranks, spares, &config->hosts, error);
+    if (chosen.hosts || chosen.hostfile)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--hosts-command excludes --hosts and --hostfile; give one of them");
+    weft_status status = hosts_command_run(chosen.hosts_command, &text, error);
+    if (status == WEFT_OK)
+        status = hosts_read_text(text, "the output of --hosts-command", ranks, spares, &config->hosts, error);
+    free(text);
+    return status;
+}
+
 static weft_status configure(const struct command_call *call, struct launch_config *config, struct error *error)
 {
     const char *agent = getenv("WEFT_AGENT");
@@ -160,11 +186,7 @@ static weft_status configure(const struct command_call *call, struct launch_conf
     if (status == WEFT_OK && chosen.verbose)
         status = string_list_add(&config->environment, "WEFT_VERBOSE=1", error);
     if (status == WEFT_OK)
-        status = hosts_read(chosen.hosts, chosen.hostfile, (uint32_t)chosen.ranks,
-                            config->scales     ? HOSTS_FOR_GROWTH
-                            : config->restarts ? HOSTS_FOR_REPLACEMENTS
-                                               : HOSTS_WITHOUT_SPARES,
-                            &config->hosts, error);
+        status = configure_hosts(config, error);
     if (status == WEFT_OK && config->min_ranks > config->hosts.ranks)
         return error_set(error, WEFT_ERROR_ARGUMENT, "weft run: --min-ranks %u is more than the job's %u rank%s",
                          config->min_ranks, config->hosts.ranks, config->hosts.ranks == 1 ? "" : "s");
@@ -254,6 +276,10 @@ const struct command command_run = {
         "WEFT_RENDEZVOUS_SERVED, WEFT_RENDEZVOUS_LIMIT and WEFT_SECRET (drawn for each job unless it is set), which "
         "weft_init() reads, OMP_NUM_THREADS unless that is set, and the launcher's variables that begin with WEFT_, "
         "OMP_ or FI_, on every host.\n\n"
+        "The command of --hosts-command prints a host a line, name[:slots], and ends within ten seconds. With --restarts, or "
+        "--min-ranks and --job-dir, it is run again every five seconds, and every second while a rank waits for a free slot. "
+        "Hosts that appear can then be used by replacements and weft scale; hosts that vanish get no more ranks. If it fails "
+        "or hangs, a warning is printed and the job keeps its hosts.\n\n"
         "Other hosts must have weft and the program at the same paths. The working directory is the same "
         "everywhere.\n\n"
         "When a rank fails, weft run reports it and ends the others. With --min-ranks N, which ranks see as "
