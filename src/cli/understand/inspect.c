@@ -177,7 +177,7 @@ const struct command command_inspect = {
         "answer are called silent. A rank is outside (in no operation), moving, waiting, stopped, silent, or gone.\n\n"
         "With the directory of a job (weft run --job-dir DIR) in place of JOB, running or not: its events as a table, with "
         "the seconds since its start, then a summary. Events are the ranks that were started, lost, joined or left, and "
-        "the starts, recoveries, checkpoints and ends of weft train; those of the last job that has used the directory.",
+        "the starts, recoveries, checkpoints, stragglers and ends of weft train; those of the last job that has used the directory.",
     .examples =
         "weft inspect\nweft inspect 20260131-142503-1234 --last 5\nweft inspect 4711 --json\nweft inspect job/\n",
     .words = "[JOB|DIR]",

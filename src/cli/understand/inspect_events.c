@@ -95,11 +95,17 @@ static void describe_event(const cJSON *event, char *text)
     else if (event_is(event, "scale"))
         snprintf(text, TEXT_BYTES, "from %.0f to %.0f ranks", event_number(event, "ranks_before"),
                  event_number(event, "ranks"));
+    else if (event_is(event, "host_added") && event_number(event, "slots") > 0)
+        snprintf(text, TEXT_BYTES, "%.0f slots", event_number(event, "slots"));
     else if (event_is(event, "start"))
         snprintf(text, TEXT_BYTES, "%s on %.0f ranks, from step %.0f to %.0f", event_string(event, "run"),
                  event_number(event, "ranks"), event_number(event, "step"), event_number(event, "steps"));
     else if (event_is(event, "recovery"))
         describe_recovery(event, text);
+    else if (event_is(event, "straggler"))
+        snprintf(text, TEXT_BYTES, "%s after step %.0f: %.2f times as long as its peers, over %.0f steps",
+                 event_string(event, "state"), event_number(event, "step"), event_number(event, "factor"),
+                 event_number(event, "steps"));
     else if (event_is(event, "checkpoint"))
         snprintf(text, TEXT_BYTES, "step %.0f, %s, training paused for %.2f s", event_number(event, "step"),
                  event_string(event, "path"), event_number(event, "pause_seconds"));

@@ -266,6 +266,7 @@ const struct report_sink report_sink_events = {
     .begin = json_start,
     .checkpoint = json_checkpoint,
     .recovery = json_recovery,
+    .straggler = json_straggler,
     .end = json_last,
     .close = json_finish,
 };
