@@ -81,7 +81,7 @@ static void describe_training_end(const cJSON *event, char *text)
 
 static void describe_event(const cJSON *event, char *text)
 {
-    const char *reason = event_string(event, "reason");
+    const char *reason = event_string(event, "reason"), *problem = event_string(event, "problem");
     const cJSON *replaces = cJSON_GetObjectItemCaseSensitive(event, "replaces");
     char seconds[32];
     text[0] = '\0';
@@ -109,6 +109,9 @@ static void describe_event(const cJSON *event, char *text)
     else if (event_is(event, "checkpoint"))
         snprintf(text, TEXT_BYTES, "step %.0f, %s, training paused for %.2f s", event_number(event, "step"),
                  event_string(event, "path"), event_number(event, "pause_seconds"));
+    else if (event_is(event, "copy"))
+        snprintf(text, TEXT_BYTES, "step %.0f, %s%s%s", event_number(event, "step"), event_string(event, "path"),
+                 *problem ? ": " : ", verified", problem);
     else if (event_is(event, "end"))
         describe_training_end(event, text);
     else if (event_is(event, "job_end"))
