@@ -265,6 +265,7 @@ const struct report_sink report_sink_events = {
     .open = json_open_events,
     .begin = json_start,
     .checkpoint = json_checkpoint,
+    .copy = json_copy,
     .recovery = json_recovery,
     .straggler = json_straggler,
     .end = json_last,
