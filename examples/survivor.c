@@ -7,20 +7,20 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 #include <weft/weft.h>
 
-#define STEPS 20
-
-int main(void)
+int main(int count, char **words)
 {
+    const int steps = count > 1 ? atoi(words[1]) : 20;
     weft_context *context;
     if (weft_init(NULL, &context) != WEFT_OK)
         return fprintf(stderr, "%s\n", weft_message(NULL)), 1;
 
     bool changed = weft_epoch(context) > 0; /* this rank has joined a running job ... */
     int step = changed ? INT_MAX : 0;       /* ... and does not know its step */
-    while (step < STEPS || changed) {
+    while (step < steps || changed) {
         weft_comm *world = weft_world(context); /* another one after each change of the ranks */
         if (!world) {                           /* this rank has left, and the others go on */
             printf("leaving after step %d\n", step);

@@ -75,10 +75,21 @@ void host_helpers_kill_stopped(struct host_helpers *helpers)
     }
 }
 
+static void host_helper_done(struct host_helpers *helpers, struct host_helper *helper)
+{
+    helper->done = true;
+    helpers->open--;
+}
+
 void host_helpers_finish(struct host_helpers *helpers)
 {
     for (uint32_t i = 0; i < helpers->count; i++) {
         struct host_helper *helper = &helpers->all[i];
+        if (helper->late && !helper->ordered && !helper->done) { /* it has not answered yet */
+            if (helper->agent.process > 0)
+                kill(-helper->agent.process, SIGKILL);
+            host_helper_done(helpers, helper);
+        }
         if (!helper->stays || helper->done)
             continue;
         helper->stays = false;
@@ -157,12 +168,6 @@ static void host_helpers_order_all(struct host_helpers *helpers)
 static const char *host_helper_agent(const struct host_helpers *helpers)
 {
     return helpers->config->agent ? helpers->config->agent : AGENT_DEFAULT;
-}
-
-static void host_helper_done(struct host_helpers *helpers, struct host_helper *helper)
-{
-    helper->done = true;
-    helpers->open--;
 }
 
 /* A host that was added later cannot be used. */

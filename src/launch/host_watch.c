@@ -63,8 +63,10 @@ void host_watch_turn(struct host_watch *watch)
     const char *command = watch->config->hosts_command;
     watch->deadline = 0;
     if (!command || watch->config->additions == 0 || !replacements_are_wanted(watch->replacements) ||
-        !watch->replacements->verdict->met)
+        !watch->replacements->verdict->met) {
+        hosts_command_end(&watch->ask);
         return;
+    }
     if (watch->ask.process > 0) {
         host_watch_take(watch);
         return;

@@ -75,10 +75,16 @@ static bool hosts_command_is_over(struct hosts_command *ask)
     uint8_t bytes[PIECE_BYTES];
     ssize_t n;
     siginfo_t info = {0};
-    while ((n = read(ask->descriptor, bytes, sizeof bytes)) > 0 && buffer_size(&ask->text) < TEXT_MOST)
-        buffer_put(&ask->text, bytes, (size_t)n);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return false;
+    while (ask->descriptor >= 0 && (n = read(ask->descriptor, bytes, sizeof bytes)) != 0) {
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            return false;
+        buffer_put(&ask->text, bytes, n > 0 ? (size_t)n : 0);
+        if (n < 0 || buffer_size(&ask->text) >= TEXT_MOST)
+            return true;
+    }
+    if (ask->descriptor >= 0) /* it may run on; nobody is to be woken for it */
+        close(ask->descriptor);
+    ask->descriptor = -1;
     /* Not reaped yet, so that the number of its group stays its own. */
     return waitid(P_PID, (id_t)ask->process, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == ask->process;
 }

@@ -116,6 +116,16 @@ weft_status job_directory_request(const char *path, const char *line, char *answ
 
 /* ---- opening and closing ---- */
 
+/* A job that was killed may have left half a line. False, with errno: it cannot be ended. */
+static bool directory_end_line(int events)
+{
+    struct stat status;
+    char last = '\n';
+    if (fstat(events, &status) != 0 || (status.st_size > 0 && pread(events, &last, 1, status.st_size - 1) != 1))
+        return false;
+    return last == '\n' || write(events, "\n", 1) == 1;
+}
+
 static weft_status directory_open_files(struct job_directory *directory, const char *path, struct error *error)
 {
     char lock[FILE_PATH_BYTES];
@@ -132,8 +142,10 @@ static weft_status directory_open_files(struct job_directory *directory, const c
     if (status != WEFT_OK)
         return status;
     directory->events =
-        openat(directory->directory, JOB_DIRECTORY_EVENTS, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-    return directory->events >= 0 ? WEFT_OK : error_system(error, "cannot write events in '%s'", path);
+        openat(directory->directory, JOB_DIRECTORY_EVENTS, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    if (directory->events < 0 || !directory_end_line(directory->events))
+        return error_system(error, "cannot write events in '%s'", path);
+    return WEFT_OK;
 }
 
 weft_status job_directory_open(const char *path, struct job_directory *directory, struct error *error)

@@ -56,37 +56,80 @@ static void scaling_see_members(struct scaling *scaling)
 
 /* ---- ranks that leave ---- */
 
-/* The highest rank that runs; -1: none does, or it has not joined yet. */
+/* The lowest rank that runs, which releases the others and cannot leave; -1: none does. */
+static int64_t scaling_lowest(const struct verdict *verdict)
+{
+    for (uint32_t rank = 0; rank < verdict->started; rank++)
+        if (verdict->ends[rank] == -1)
+            return rank;
+    return -1;
+}
+
+/* The highest rank that runs; -1: it cannot leave, or has not joined yet. */
 static int64_t scaling_next_to_leave(const struct scaling *scaling)
 {
     const struct verdict *verdict = scaling->verdict;
     for (uint32_t rank = verdict->started; rank-- > 0;)
         if (verdict->ends[rank] == -1)
-            return verdict->joined[rank] ? (int64_t)rank : -1;
+            return verdict->joined[rank] && rank != scaling_lowest(verdict) ? (int64_t)rank : -1;
     return -1;
+}
+
+/* The ranks that run or are to start, without the one that leaves. */
+static uint32_t scaling_staying(const struct scaling *scaling)
+{
+    const struct replacements *replacements = scaling->replacements;
+    const struct verdict *verdict = scaling->verdict;
+    const uint32_t ranks = verdict->alive + replacements->requested - replacements->started;
+    return ranks - (scaling->leaving >= 0 && verdict->ends[scaling->leaving] == -1);
+}
+
+/* Ranks that were lost meanwhile, and are not replaced, need not leave any more. */
+static void scaling_count_losses(struct scaling *scaling)
+{
+    struct verdict *verdict = scaling->verdict;
+    if (scaling->leaving >= 0 && verdict->ends[scaling->leaving] != -1)
+        scaling->leaving = -1;
+    if (scaling->leaving >= 0 && scaling->leaving == scaling_lowest(verdict)) {
+        verdict->leaving[scaling->leaving] = false;
+        scaling->leaving = -1;
+    }
+    const uint32_t staying = scaling_staying(scaling), most = staying > scaling->target ? staying - scaling->target : 0;
+    scaling->excess = scaling->excess < most ? scaling->excess : most;
+}
+
+static void scaling_report_failure(struct scaling *scaling, const struct error *error)
+{
+    char line[ERROR_TEXT_BYTES + 64];
+    if (scaling->failed)
+        return;
+    snprintf(line, sizeof line, "weft run: warning: rank %u cannot be asked to leave yet: %s",
+             (uint32_t)scaling->leaving, error->text);
+    output_say(scaling->output, line);
+    scaling->failed = true;
 }
 
 void scaling_turn(struct scaling *scaling)
 {
     struct verdict *verdict = scaling->verdict;
-    struct error ignored = {0};
+    struct error error = {0};
     scaling_see_members(scaling);
     scaling->deadline = 0;
     if (!replacements_are_wanted(scaling->replacements))
         return;
-    if (scaling->leaving >= 0 && verdict->ends[scaling->leaving] != -1)
-        scaling->leaving = -1;
+    scaling_count_losses(scaling);
     if (scaling->leaving < 0 && scaling->excess > 0 && (scaling->leaving = scaling_next_to_leave(scaling)) >= 0) {
         scaling->excess--;
-        scaling->asked = false;
+        scaling->asked = scaling->failed = false;
         verdict->leaving[scaling->leaving] = true;
     }
     if (scaling->leaving < 0 || scaling->asked)
         return;
     if (clock_now() >= scaling->ask_at) {
-        scaling->asked =
-            rendezvous_service_release(scaling->rendezvous, (uint32_t)scaling->leaving, &ignored) == WEFT_OK;
+        scaling->asked = rendezvous_service_release(scaling->rendezvous, (uint32_t)scaling->leaving, &error) == WEFT_OK;
         scaling->ask_at = clock_after(AGAIN_SECONDS);
+        if (!scaling->asked)
+            scaling_report_failure(scaling, &error);
     }
     scaling->deadline = scaling->asked ? 0 : scaling->ask_at;
 }
@@ -96,10 +139,7 @@ void scaling_turn(struct scaling *scaling)
 /* The ranks that the job is going to have. */
 static uint32_t scaling_ranks(const struct scaling *scaling)
 {
-    const struct replacements *replacements = scaling->replacements;
-    const struct verdict *verdict = scaling->verdict;
-    const uint32_t leaving = scaling->leaving >= 0 && verdict->ends[scaling->leaving] == -1;
-    return verdict->alive + replacements->requested - replacements->started - leaving - scaling->excess;
+    return scaling_staying(scaling) - scaling->excess;
 }
 
 static weft_status scaling_check(const struct scaling *scaling, uint32_t ranks, struct error *error)
@@ -131,6 +171,7 @@ static void scaling_change(struct scaling *scaling, uint32_t ranks)
 {
     const uint32_t now = scaling_ranks(scaling);
     char line[96];
+    scaling->target = ranks;
     snprintf(line, sizeof line, "weft run: going from %u to %u ranks, as asked", now, ranks);
     output_say(scaling->output, line);
     JOB_DIRECTORY_EVENT(scaling->config->job_directory, "scale", "ranks_before", now, "ranks", ranks);
@@ -149,6 +190,7 @@ static void scaling_handle(struct scaling *scaling, const char *request, char *a
     struct error error = {0};
     int64_t ranks = 0;
     const char *number = strncmp(request, "scale ", 6) == 0 ? request + 6 : "";
+    scaling_count_losses(scaling);
     const uint32_t now = scaling_ranks(scaling);
     weft_status status = text_parse_integer(number, "the number of ranks", 1, RANKS_MOST, &ranks, &error);
     if (status == WEFT_OK && ranks != now)

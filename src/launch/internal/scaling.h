@@ -25,7 +25,9 @@ struct scaling {
     struct verdict *verdict;
     struct replacements *replacements;
     struct rendezvous_service *rendezvous;
+    uint32_t target;   /**< ranks that were asked for last */
     uint32_t excess;   /**< ranks that are still to leave, without `leaving` */
+    bool failed;       /**< the lowest rank could not be asked to release `leaving`, and a warning says so */
     int64_t leaving;   /**< the rank that is asked to leave; -1: none */
     bool asked;        /**< the lowest rank of the present members knows it */
     uint64_t ask_at;   /**< when to ask it next */

@@ -12,6 +12,7 @@ struct state_record {
     uint64_t first, count;
     uint32_t array, parameter, rank, unused;
 };
+_Static_assert(sizeof(struct state_record) == STATE_RECORD_BYTES, "as state_pieces.h has it");
 
 /* ---- the list of records ---- */
 

@@ -58,6 +58,9 @@ struct state_cell {
     uint32_t holder_count;   /**< at least 1 */
 };
 
+/** While a layout is opened, each rank holds so many bytes for each range that a rank has of an array. */
+#define STATE_RECORD_BYTES 32
+
 /** Everything is the same on all ranks, except `rank` and `own`. */
 struct state_layout {
     weft_context *context; /**< borrowed, as is `comm` */

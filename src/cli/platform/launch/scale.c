@@ -40,7 +40,7 @@ const struct command command_scale = {
         "More ranks are started on free slots of the job's hosts: list more slots than -n needs, as in weft run --hosts "
         "hosta:4,hostb:4 -n 4. They join between two steps. For fewer ranks, those with the highest numbers leave between two "
         "steps, one after the other, and their processes end with exit code 0. A job never goes below its --min-ranks. A "
-        "request that cannot be met is refused, and the job goes on.\n\n"
+        "request for more ranks than there are slots, or for fewer than --min-ranks, is refused, and the job goes on.\n\n"
         "The ranks of weft train end with the weights that they would have had without the change, bit for bit, as far as "
         "that holds for other numbers of ranks (weft help train). Other programs take part if they call weft_grow() when "
         "weft_waiting() says so: examples/survivor.c.",

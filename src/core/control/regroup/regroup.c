@@ -377,17 +377,27 @@ static void regroup_give_up_smaller_side(struct regroup *regroup, uint32_t here,
     regroup_decide(regroup, WEFT_ERROR_PEER, message);
 }
 
+/* Ranks that leave have what the others need after a loss: their own part of a state, copies of a lost one. */
+static bool regroup_lacks_members(const struct regroup *regroup)
+{
+    for (uint32_t r = 0; r < regroup->ranks; r++)
+        if (r != regroup->rank && regroup->peers[r].member && !regroup_peer_has_joined(regroup, r))
+            return true;
+    return false;
+}
+
 /* Whether a rank takes part in the agreement, but is not a member of the epoch that this rank's table begins. */
 static bool regroup_releases(const struct regroup *regroup, uint32_t rank)
 {
-    return rank != regroup->rank && regroup_peer_has_joined(regroup, rank) && regroup->peers[rank].leaving;
+    return rank != regroup->rank && regroup->peers[rank].leaving && regroup_peer_has_joined(regroup, rank) &&
+           !regroup_lacks_members(regroup);
 }
 
 /* Whether a rank is a member of the epoch that this rank's table begins. */
 static bool regroup_takes(struct regroup *regroup, uint32_t rank)
 {
     return rank == regroup->rank || regroup_waits_here(regroup, rank) ||
-           (regroup_peer_has_joined(regroup, rank) && !regroup->peers[rank].leaving);
+           (regroup_peer_has_joined(regroup, rank) && !regroup_releases(regroup, rank));
 }
 
 static void regroup_write_table(struct regroup *regroup, const uint8_t draw[SECRET_BYTES], struct buffer *table)

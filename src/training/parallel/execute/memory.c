@@ -19,7 +19,8 @@ static size_t pieces_of(const struct executor *executor)
         all += ranges * executor->tensor;
         own += description->parameters[i].absent ? 0 : ranges;
     }
-    return all * arrays * (sizeof(struct state_cell) + holders * sizeof(uint32_t)) + own * sizeof(struct state_piece);
+    return all * arrays * (sizeof(struct state_cell) + holders * (sizeof(uint32_t) + STATE_RECORD_BYTES)) +
+           own * sizeof(struct state_piece);
 }
 
 static weft_status count_memory(const struct executor *executor, struct executor_memory *memory, struct error *error)

@@ -36,7 +36,7 @@
  *     copy           activations in bf16 or f16: 2 E; ZeRO-3: 2 S
  *     activations    model_memory() of this rank's layers, with the schedule's slots
  *     pieces         on a tensor axis, the layout of state_pieces.h: a cell for each range of a divided tensor on each of
- *                    its ranks, for weights and each of the moments; and this rank's list
+ *                    its ranks, for weights and each of the moments; this rank's list; and the records of all ranks while they are opened
  *     rows           rows between two layers: the schedule's inputs, and two outputs and two gradients, or without a
  *                    pipeline one gradient
  */

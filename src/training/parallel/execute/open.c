@@ -120,6 +120,14 @@ static weft_status executor_open_model(struct executor *executor, struct error *
     return model_open(executor->description, executor->config.device, &options, &executor->model, error);
 }
 
+/* Those of the same part of the network: groups of different tensor ranks look alike. */
+static struct value_groups *executor_former_values(const struct executor *executor)
+{
+    const struct executor *former = executor->config.former;
+    return former && former->tensor == executor->tensor && former->tensor_rank == executor->tensor_rank ? former->values
+                                                                                                        : NULL;
+}
+
 /* Collective over the data axis. */
 static weft_status open_groups(struct executor *executor, struct error *error)
 {
@@ -128,7 +136,7 @@ static weft_status open_groups(struct executor *executor, struct error *error)
     if (status != WEFT_OK)
         return status;
     groups.values.waited = groups.gradients.waited = &executor->seconds.wait;
-    groups.values.former = executor->config.former ? executor->config.former->values : NULL;
+    groups.values.former = executor_former_values(executor);
     executor->config.former = NULL;
     executor->share = gradient_groups_share(&groups.gradients, executor->data_rank, executor->data);
     status = value_groups_open(&groups.values, &executor->values, error);
@@ -216,7 +224,8 @@ void executor_keep_state(struct executor *executor)
                                   .values = executor->values,
                                   .data = executor->data,
                                   .pipeline = executor->pipeline,
-                                  .tensor = executor->tensor};
+                                  .tensor = executor->tensor,
+                                  .tensor_rank = executor->tensor_rank};
     close_list(&executor->training);
     close_list(&executor->evaluation);
     weft_wait(&executor->tied_receive);

@@ -35,12 +35,14 @@ struct value_groups_config {
     bool activations;               /**< keep copies as activations, bf16 or f16 */
     const struct value_part *parts; /**< ZeRO-3 with activations: in ascending order; copied */
     uint32_t part_count;
-    bool second_moments;         /**< the optimizer has them */
-    bool no_moments;             /**< there is no optimizer: keep values alone */
-    struct value_groups *former; /**< arrays that are the same there are shared with it; NULL: none is */
-    uint32_t buffers;            /**< ZeRO-3: for gathered weights */
-    size_t buffer_elements;      /**< of each */
-    double *waited;              /**< where the time of waiting for other ranks is added; NULL: nowhere */
+    bool second_moments; /**< the optimizer has them */
+    bool no_moments;     /**< there is no optimizer: keep values alone */
+    struct value_groups
+        *former;            /**< of the same part of the network; arrays that are the same there are shared with it;
+                                    NULL: none is */
+    uint32_t buffers;       /**< ZeRO-3: for gathered weights */
+    size_t buffer_elements; /**< of each */
+    double *waited;         /**< where the time of waiting for other ranks is added; NULL: nowhere */
 };
 
 struct value_groups;

@@ -187,8 +187,7 @@ weft_status trainer_begin(struct trainer *trainer, struct recovery *recovery, bo
         status = recovery_open_world(trainer, speaks, error);
     if (status == WEFT_OK && !trainer_world_is_spare(&trainer->world))
         status = open_state(trainer, &peak, speaks, error);
-    if (trainer->world.ranks < trainer->world.job_ranks)
-        status = trainer_agree_in_job(trainer, status, speaks, error);
+    status = trainer_agree_in_job(trainer, status, speaks, error);
     if (status != WEFT_OK)
         return status;
     trainer->world.is_whole = true;

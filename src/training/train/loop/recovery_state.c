@@ -59,6 +59,7 @@ static weft_status take_state(struct trainer *trainer, const struct recovery *re
     if (recovery->holds_state)
         status = executor_state_pieces(trainer->former.executor, trainer->description, &pieces, error);
     status = trainer_agree_in_job(trainer, status, speaks, error);
+    trainer->former.is_overwritten |= !recovery->holds_state;
     if (status == WEFT_OK)
         status = move_state(trainer, &pieces, taken, speaks, error);
     free(pieces.pieces);

@@ -178,4 +178,5 @@ void stragglers_close(struct straggler_watch *watch)
 {
     free(watch->busy);
     free(watch->slow);
+    *watch = (struct straggler_watch){0};
 }

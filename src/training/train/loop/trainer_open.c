@@ -188,6 +188,7 @@ static void forget_preparation(struct trainer *trainer)
         trainer->sums->close(trainer->sums);
     checkpoint_release(trainer->claim);
     trainer->costs = NULL;
+    trainer->device_peak = 0;
     trainer->dataset = NULL;
     trainer->description = NULL;
     trainer->device = trainer->sums = NULL;
