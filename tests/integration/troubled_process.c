@@ -73,18 +73,23 @@ __attribute__((visibility("default"))) ssize_t sendmsg(int socket, const struct 
     char *copy = NULL;
     if (!send_on)
         *(void **)&send_on = dlsym(RTLD_NEXT, "sendmsg");
-    for (size_t i = 0; flips && hangs && i < message->msg_iovlen && message->msg_iovlen <= 16; i++) {
-        if (message->msg_iov[i].iov_len < flips)
+    size_t before = 0; /* bytes, up to the one that is damaged */
+    for (size_t i = 0; flips && hangs && !copy && i < message->msg_iovlen && message->msg_iovlen <= 16; i++) {
+        if (message->msg_iov[i].iov_len < flips) {
+            before += message->msg_iov[i].iov_len;
             continue;
+        }
         memcpy(pieces, message->msg_iov, message->msg_iovlen * sizeof *pieces);
         copy = malloc(pieces[i].iov_len);
         memcpy(copy, pieces[i].iov_base, pieces[i].iov_len);
         copy[pieces[i].iov_len / 2] ^= 4;
         pieces[i].iov_base = copy;
         other.msg_iov = pieces;
-        hangs = 0;
+        before += pieces[i].iov_len / 2;
     }
     const ssize_t sent = send_on(socket, &other, flags);
+    if (copy && sent > (ssize_t)before) /* otherwise it is sent again, undamaged */
+        hangs = 0;
     free(copy);
     return sent;
 }

@@ -532,6 +532,7 @@ weft_status weft_finalize(weft_context *context)
         close_all(context);
         return WEFT_OK;
     }
+    hang_watch_pause(&context->hang_watch, true); /* a trace may take long to write */
     weft_status status = end_operations(context, &error);
     if (status == WEFT_OK && context_status(context) == WEFT_OK) {
         status = comm_leave_world(context);

@@ -284,12 +284,12 @@ static weft_status check_regroups(const weft_context *context, const char *funct
 /* Everything in flight has ended, and nothing new begins. */
 static weft_status regroup_running(weft_context *context, struct error *error)
 {
+    hang_watch_pause(&context->hang_watch, true); /* this rank waits for others */
     if (context->trace) { /* later events have other ranks, and perhaps another first one */
         struct error ignored;
         error_clear(&ignored);
         (void)trace_write(context, &ignored);
     }
-    hang_watch_pause(&context->hang_watch, true); /* this rank waits for others */
     weft_status status = regroup(context, context->rendezvous_limit, error);
     hang_watch_pause(&context->hang_watch, false);
     if (status != WEFT_OK)

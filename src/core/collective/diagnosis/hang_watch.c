@@ -5,13 +5,14 @@
 #include "core/collective/communicator/context.h"
 #include "core/control/wire/process_state.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 
 #define LOOK_NS     100000000u /* between looks; a longer time between two was none of the program's: all was stopped */
-#define FAREWELL_NS 50000000u /* for the message to reach the neighbors before the process is killed */
+#define FAREWELL_NS 50000000u  /* for the message to reach the neighbors before the process is killed */
 
 void hang_watch_pause(struct hang_watch *watch, bool pause)
 {
@@ -79,6 +80,16 @@ static const char *state_name(char state)
                           : "does not run";
 }
 
+/* The program may hang because nobody reads its output, and then holds the lock of stderr. */
+static void print_if_possible(const char *message)
+{
+    char line[ERROR_TEXT_BYTES + 8];
+    struct pollfd output = {STDERR_FILENO, POLLOUT, 0};
+    const int length = snprintf(line, sizeof line, "weft: %s\n", message);
+    if (poll(&output, 1, 0) == 1 && (output.revents & POLLOUT))
+        (void)!write(STDERR_FILENO, line, (size_t)length < sizeof line ? (size_t)length : sizeof line - 1);
+}
+
 static void hang_watch_end_rank(weft_context *context, uint64_t now)
 {
     struct hang_watch *watch = &context->hang_watch;
@@ -89,9 +100,9 @@ static void hang_watch_end_rank(weft_context *context, uint64_t now)
              "rank %u on host %s (process %d) hangs, and is killed: for %.3g s, its hang limit, it has neither made "
              "progress nor waited for another rank; its main thread %s; it was %s",
              context->rank, own->host, own->process, watch->limit, state_name(process_state((int)getpid())), doing);
-    fprintf(stderr, "weft: %s\n", message);
-    control_abort(context->control, WEFT_ERROR_PEER, message);
     watch->end_at = now + FAREWELL_NS;
+    control_abort(context->control, WEFT_ERROR_PEER, message);
+    print_if_possible(message);
 }
 
 int hang_watch_progress(weft_context *context)

@@ -129,6 +129,7 @@ static weft_status judge_ranks(struct trainer *trainer, const struct rank_pace *
     status = library_error(trainer->context, weft_barrier(trainer->world.comm), error);
     if (status != WEFT_OK || slowest != trainer->world.rank)
         return status;
+    trainer->gives_way = true;
     return error_set(error, WEFT_ERROR_STATE,
                      "this rank takes %.3g times as long for its part of a step as its peers, over %lld steps: it "
                      "leaves, to be replaced (--replace-stragglers)",

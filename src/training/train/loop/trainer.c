@@ -418,7 +418,7 @@ weft_status trainer_run(struct trainer *trainer, bool *speaks, struct error *err
     struct error ignored = {0}; /* a spare is lost: the run has ended all the same */
     if (status == WEFT_OK || trainer->agreed)
         (void)spares_tell(trainer, status == WEFT_OK ? SPARE_ENDS : SPARE_FAILS, &ignored);
-    if (status != WEFT_OK)
+    if (status != WEFT_OK && !trainer->gives_way)
         report_end(&trainer->report, REPORT_FAILED);
     /* A failure on this rank alone aborts the job, because the others would wait for this rank. */
     if (status != WEFT_OK && !trainer->agreed)

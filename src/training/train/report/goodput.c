@@ -8,7 +8,7 @@
 
 #define FADING_STEPS 0.9 /* decay of the weight of steps to compare with */
 
-/* The first step is slower than the others, as memory is touched. */
+/* The first step of the run, and after its ranks have changed, is slower than the others, as memory is touched. */
 static void compare_step(struct goodput *goodput, double seconds, bool beside)
 {
     if (!beside) {
@@ -23,8 +23,9 @@ void goodput_note_step(struct goodput *goodput, uint64_t step, double seconds, b
 {
     if (!goodput->began)
         goodput->began = clock_now() - (uint64_t)(seconds * 1e9);
-    else
+    else if (!goodput->rebuilt)
         compare_step(goodput, seconds, beside);
+    goodput->rebuilt = false;
     if (step > goodput->newest) {
         goodput->newest = step;
         goodput->useful += seconds;
@@ -37,6 +38,8 @@ void goodput_note_recovery(struct goodput *goodput, double seconds)
 {
     goodput->recoveries++;
     goodput->recovering += seconds;
+    goodput->recent = goodput->recents = 0; /* steps on other ranks take another time */
+    goodput->rebuilt = true;
 }
 
 void goodput_note_checkpoint(struct goodput *goodput, double waited, double between)
@@ -77,9 +80,10 @@ const char *goodput_describe(const struct goodput *goodput, char text[GOODPUT_TE
 const char *goodput_describe_checkpoints(const struct goodput *goodput, char text[GOODPUT_TEXT_BYTES])
 {
     const double seconds = goodput_seconds(goodput), lost = goodput_checkpoint_seconds(goodput);
-    snprintf(text, GOODPUT_TEXT_BYTES,
-             "checkpoints took %.1f %% of the time: training waited %.2f s for %u, and steps beside them took %.2f s longer",
-             seconds > 0 ? 100 * fmin(1, lost / seconds) : 0, goodput->waited, goodput->checkpoints,
-             fmax(0, goodput->slowed));
+    snprintf(
+        text, GOODPUT_TEXT_BYTES,
+        "checkpoints took %.1f %% of the time: training waited %.2f s for %u, and steps beside them took %.2f s longer",
+        seconds > 0 ? 100 * fmin(1, lost / seconds) : 0, goodput->waited, goodput->checkpoints,
+        fmax(0, goodput->slowed));
     return text;
 }

@@ -28,6 +28,7 @@ struct goodput {
     double waited, between; /**< seconds that training waited for them; of these, between steps */
     double slowed; /**< seconds that steps took longer while checkpoints and copies were written, waits included */
     double recent, recents; /**< decaying sums of the seconds of other steps, and of their number */
+    bool rebuilt;           /**< the ranks have changed since the last step */
 };
 
 /** Step `step` has been taken, in so many seconds; `beside`: while a checkpoint or a copy of one was written. */

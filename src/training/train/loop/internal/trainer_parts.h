@@ -66,8 +66,9 @@ struct trainer {
     struct trainer_course course;
     struct straggler_watch stragglers;
     struct report report;
-    bool reports;  /* the report has sinks */
-    bool has_left; /* the job: the others go on without this rank */
+    bool reports;   /* the report has sinks */
+    bool has_left;  /* the job: the others go on without this rank */
+    bool gives_way; /* it fails as a straggler, and the others go on */
     struct learning_rate schedule;
     uint64_t read_time; /* total nanoseconds of reading data */
     bool agreed;        /* all ranks have the same failure */
