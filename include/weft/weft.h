@@ -332,14 +332,13 @@ WEFT_API int weft_epoch(const weft_context *context);
  * Report that this rank makes progress: what it begins to do now.
  *
  * `doing` is a few words ("forward of layer", "reading batch"). The first 71 bytes are kept. `number` follows them, unless
- * it is negative. Messages about this rank show both.
+ * it is negative. Messages about this rank show both, unless it is in an operation.
  *
  * With a hang limit (hang_limit of weft_config, or WEFT_HANG_LIMIT) the first call begins a watch. From then on the rank
- * hangs if for that long it neither calls weft_progress() or any other function of Weft, nor waits in one for another
- * rank. A rank that hangs is lost: the operations of the other ranks fail with WEFT_ERROR_PEER and a message that names
+ * hangs if for that long it neither calls weft_progress(), nor begins, tests or waits for an operation. A rank that hangs is lost: the operations of the other ranks fail with WEFT_ERROR_PEER and a message that names
  * it, its host and what it was doing; it prints that message too, and kills its process. The others may call
- * weft_shrink(), and weft run --restarts starts another rank. Time during which the process is stopped, or could run but
- * gets no processor, does not count. `doing` NULL ends the watch until the next call, before work without calls.
+ * weft_shrink(), and weft run --restarts starts another rank. Time during which the process is stopped, or its main
+ * thread could run but gets no processor, does not count. `doing` NULL ends the watch until the next call, before work without calls.
  *
  * Call it from the code that does the work, each time that a part of it begins: not from a thread that would go on if
  * the work stopped. It takes some tens of nanoseconds. Any thread, but not during weft_shrink(), weft_grow() or

@@ -2,7 +2,7 @@
 /**
  * A run that all ranks begin together: they settle what the command leaves open, prepare model and data, choose the mesh,
  * and get the state to begin with. If ranks are lost meanwhile, the others begin again (recovery.h), with the learning rate
- * of the ranks that the job began with.
+ * of the ranks that the job began with; --mesh auto plans for those that are left.
  */
 #ifndef WEFT_TRAINING_TRAIN_LOOP_INTERNAL_BEGIN_H
 #define WEFT_TRAINING_TRAIN_LOOP_INTERNAL_BEGIN_H
