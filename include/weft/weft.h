@@ -338,7 +338,8 @@ WEFT_API int weft_epoch(const weft_context *context);
  * hangs if for that long it neither calls weft_progress(), nor begins, tests or waits for an operation. A rank that hangs is lost: the operations of the other ranks fail with WEFT_ERROR_PEER and a message that names
  * it, its host and what it was doing; it prints that message too, and kills its process. The others may call
  * weft_shrink(), and weft run --restarts starts another rank. Time during which the process is stopped, or its main
- * thread could run but gets no processor, does not count. `doing` NULL ends the watch until the next call, before work without calls.
+ * thread could run but gets no processor, does not count. `doing` NULL ends the watch until the next call, before work
+ * without calls.
  *
  * Call it from the code that does the work, each time that a part of it begins: not from a thread that would go on if
  * the work stopped. It takes some tens of nanoseconds. Any thread, but not during weft_shrink(), weft_grow() or

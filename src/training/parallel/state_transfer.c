@@ -15,17 +15,50 @@ static float *find_cell(const struct state_layout *layout, const struct state_ce
     return state_layout_find(layout, cell->array, cell->parameter, cell->first, cell->count);
 }
 
-/* Move `count` elements from one rank to another; called by both of them. All ranks go through the cells in the same
- * order, so the first transfer that is not complete has both its ranks waiting in it, or on their way to it. */
+#define MOVES_MOST 32 /* under way at once, so that all ranks and links are busy */
+
+struct state_moves {
+    weft_request *requests[MOVES_MOST];
+    size_t count;
+};
+
+static weft_status finish_moves(const struct state_layout *layout, struct state_moves *moves, struct error *error)
+{
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < moves->count; i++) {
+        const weft_status one = weft_wait(&moves->requests[i]);
+        status = status == WEFT_OK ? one : status;
+    }
+    moves->count = 0;
+    return library_error(layout->context, status, error);
+}
+
+/* Move `count` elements from one rank to another; called by both of them. It may be under way until finish_moves(). All ranks
+ * start the moves between two of them in the same order. */
+static weft_status start_move(const struct state_layout *layout, const float *from, float *to, size_t count,
+                              uint32_t sender, uint32_t receiver, struct state_moves *moves, struct error *error)
+{
+    weft_request **request = &moves->requests[moves->count];
+    weft_status status = WEFT_OK;
+    if (layout->rank != sender && layout->rank != receiver)
+        return WEFT_OK;
+    if (layout->rank == sender)
+        status = weft_send_start(from, count, WEFT_F32, (int)receiver, layout->comm, request);
+    else
+        status = weft_receive_start(to, count, WEFT_F32, (int)sender, layout->comm, request);
+    if (status != WEFT_OK)
+        return library_error(layout->context, status, error);
+    return ++moves->count == MOVES_MOST ? finish_moves(layout, moves, error) : WEFT_OK;
+}
+
+/* The same, to its end. All ranks go through the cells in the same order, so the first transfer that is not complete has both
+ * its ranks waiting in it, or on their way to it. */
 static weft_status move_elements(const struct state_layout *layout, const float *from, float *to, size_t count,
                                  uint32_t sender, uint32_t receiver, struct error *error)
 {
-    weft_status status = WEFT_OK;
-    if (layout->rank == sender)
-        status = weft_send(from, count, WEFT_F32, (int)receiver, layout->comm);
-    else if (layout->rank == receiver)
-        status = weft_receive(to, count, WEFT_F32, (int)sender, layout->comm);
-    return library_error(layout->context, status, error);
+    struct state_moves moves = {.count = 0};
+    const weft_status status = start_move(layout, from, to, count, sender, receiver, &moves, error);
+    return status == WEFT_OK ? finish_moves(layout, &moves, error) : status;
 }
 
 /* Copy rank 0's `data` to the pieces of all holders but those that have it (`has`, by rank; NULL: none has it). */
@@ -83,42 +116,6 @@ weft_status state_layout_gather_values(const struct state_layout *layout, const 
 }
 
 /* ---- from one layout to another ---- */
-
-#define MOVES_MOST 32 /* under way at once, so that all ranks and links are busy */
-
-struct state_moves {
-    weft_request *requests[MOVES_MOST];
-    size_t count;
-};
-
-static weft_status finish_moves(const struct state_layout *layout, struct state_moves *moves, struct error *error)
-{
-    weft_status status = WEFT_OK;
-    for (size_t i = 0; i < moves->count; i++) {
-        const weft_status one = weft_wait(&moves->requests[i]);
-        status = status == WEFT_OK ? one : status;
-    }
-    moves->count = 0;
-    return library_error(layout->context, status, error);
-}
-
-/* As move_elements(), but it may be under way until finish_moves(). All ranks start the moves between two of them in the same
- * order. */
-static weft_status start_move(const struct state_layout *layout, const float *from, float *to, size_t count,
-                              uint32_t sender, uint32_t receiver, struct state_moves *moves, struct error *error)
-{
-    weft_request **request = &moves->requests[moves->count];
-    weft_status status = WEFT_OK;
-    if (layout->rank != sender && layout->rank != receiver)
-        return WEFT_OK;
-    if (layout->rank == sender)
-        status = weft_send_start(from, count, WEFT_F32, (int)receiver, layout->comm, request);
-    else
-        status = weft_receive_start(to, count, WEFT_F32, (int)sender, layout->comm, request);
-    if (status != WEFT_OK)
-        return library_error(layout->context, status, error);
-    return ++moves->count == MOVES_MOST ? finish_moves(layout, moves, error) : WEFT_OK;
-}
 
 /* Elements [first, first + count) of a cell of `to`, which the same ranks hold in `from`: `source`. */
 static weft_status move_part(const struct state_layout *from, const struct state_cell *source,
