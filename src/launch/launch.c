@@ -137,6 +137,8 @@ static weft_status launch_turn(struct launch *launch, struct error *error)
         return error_system(error, "the launcher cannot wait for its ranks");
 
     launch->verdict.met = rendezvous_service_met(launch->rendezvous);
+    for (uint32_t rank; rendezvous_service_overtaken(launch->rendezvous, &rank);)
+        verdict_rank_overtaken(&launch->verdict, rank);
     host_helpers_turn(&launch->helpers, polls + POLL_HELPERS);
     if (polls[POLL_SIGNALS].revents)
         launch_hear_signals(launch);

@@ -69,10 +69,10 @@ struct launch_result {
 
 #define LAUNCH_SCALE_MOST 4096 /**< ranks that weft scale may add to a job, in all */
 
-/** How many ranks may be started after the beginning. */
+/** How many ranks may be started after the beginning: replacements twice, where others join before them. */
 static inline uint32_t launch_additions(uint32_t restarts, bool scales)
 {
-    return restarts + (scales ? LAUNCH_SCALE_MOST : 0);
+    return 2 * restarts + (scales ? LAUNCH_SCALE_MOST : 0);
 }
 
 /**

@@ -29,6 +29,7 @@ struct rendezvous_service {
     pthread_mutex_t lock;
     struct buffer members; /* the round's random bytes, then struct regroup_member: as the lowest rank has left them */
     bool is_new;           /* nobody has looked at them */
+    struct buffer overtaken; /* ranks (4 bytes each) that nobody has asked for */
 };
 
 static const char *rendezvous_service_host_of(void *context, uint32_t rank)
@@ -64,6 +65,27 @@ static void rendezvous_service_take(void *context, const void *bytes, size_t siz
     pthread_mutex_unlock(&server->lock);
     atomic_store(&server->met, true);
     eventfd_write(server->changed, 1);
+}
+
+static void rendezvous_service_note_overtaken(void *context, uint32_t rank)
+{
+    struct rendezvous_service *server = context;
+    pthread_mutex_lock(&server->lock);
+    buffer_put_u32(&server->overtaken, rank);
+    pthread_mutex_unlock(&server->lock);
+}
+
+bool rendezvous_service_overtaken(struct rendezvous_service *server, uint32_t *rank)
+{
+    pthread_mutex_lock(&server->lock);
+    struct reader reader = {buffer_begin(&server->overtaken), buffer_size(&server->overtaken), false};
+    const bool is_there = reader.left > 0;
+    if (is_there) {
+        *rank = reader_u32(&reader);
+        buffer_consume(&server->overtaken, sizeof *rank);
+    }
+    pthread_mutex_unlock(&server->lock);
+    return is_there;
 }
 
 int rendezvous_service_descriptor(const struct rendezvous_service *server)
@@ -183,6 +205,7 @@ weft_status rendezvous_service_start(const struct launch_config *config, bool re
                                                     .report = rendezvous_service_report,
                                                     .complete = config->additions ? NULL : rendezvous_service_complete,
                                                     .members_left = rendezvous_service_take,
+                                                    .overtaken = rendezvous_service_note_overtaken,
                                                     .context = server};
     weft_status status = WEFT_OK;
     if (server->rendezvous.stop < 0 || server->changed < 0)
@@ -224,6 +247,7 @@ void rendezvous_service_stop(struct rendezvous_service *server)
     if (server->changed >= 0)
         close(server->changed);
     buffer_free(&server->members);
+    buffer_free(&server->overtaken);
     pthread_mutex_destroy(&server->lock);
     free(server);
 }

@@ -44,6 +44,12 @@ bool replacements_are_wanted(const struct replacements *replacements)
     return verdict_goes_on(verdict) && verdict->finished == 0 && verdict->again < 0 && verdict->user_signal == 0;
 }
 
+/* Whether a start for rank `lost` (-1: none) counts against config->restarts: the rank was lost, not overtaken. */
+static bool replacements_counts(const struct replacements *replacements, int64_t lost)
+{
+    return lost >= 0 && !replacements->verdict->overtaken[lost];
+}
+
 /* A rank was lost: delay the next start if it is a replacement that failed early. Losses during a delay add nothing. */
 static void replacements_back_off(struct replacements *replacements, uint32_t rank)
 {
@@ -76,12 +82,15 @@ static void replacements_see_losses(struct replacements *replacements)
     const struct verdict *verdict = replacements->verdict;
     for (; replacements->seen < verdict->losses; replacements->seen++) {
         const uint32_t lost = verdict->lost[replacements->seen];
-        replacements_back_off(replacements, lost);
-        if (replacements->restarts == replacements->config->restarts) {
+        const bool counts = replacements_counts(replacements, lost);
+        if (counts)
+            replacements_back_off(replacements, lost);
+        if (replacements->requested == replacements->config->additions ||
+            (counts && replacements->restarts == replacements->config->restarts)) {
             replacements->lacks_restarts = true;
             continue;
         }
-        replacements->restarts++;
+        replacements->restarts += counts;
         replacements->wanted[replacements->requested++] = lost;
     }
 }
@@ -96,7 +105,7 @@ uint32_t replacements_withdraw(struct replacements *replacements, uint32_t count
 {
     uint32_t done = 0;
     for (; done < count && replacements->requested > replacements->started; done++)
-        replacements->restarts -= replacements->wanted[--replacements->requested] >= 0;
+        replacements->restarts -= replacements_counts(replacements, replacements->wanted[--replacements->requested]);
     return done;
 }
 
@@ -157,6 +166,11 @@ static void replacements_say_start(struct replacements *replacements, const char
         snprintf(what, sizeof what, "a replacement of rank %" PRId64, lost);
     if (!name)
         snprintf(line, sizeof line, "weft run: no host has a free slot for %s", what);
+    else if (lost >= 0 && !replacements_counts(replacements, lost))
+        snprintf(line, sizeof line,
+                 "weft run: starting %s in place of rank %" PRId64
+                 ", which came after a rank that was started later; this does not count as a restart",
+                 name, lost);
     else if (lost >= 0)
         snprintf(line, sizeof line, "weft run: starting %s in place of rank %" PRId64 " (restart %u of %u)", name, lost,
                  ++replacements->restarted, restarts);
@@ -216,6 +230,6 @@ void replacements_turn(struct replacements *replacements)
     }
     if (wanted && replacements->started == replacements->requested)
         replacements_report_used_up(replacements);
-    if (!wanted || (!config->scales && replacements->started == config->restarts))
+    if (!wanted)
         host_helpers_finish(replacements->helpers);
 }

@@ -26,9 +26,10 @@ weft_status verdict_open(struct verdict *verdict, const struct launch_config *co
     verdict->forgiven = calloc(room, sizeof *verdict->forgiven);
     verdict->joined = calloc(room, sizeof *verdict->joined);
     verdict->leaving = calloc(room, sizeof *verdict->leaving);
+    verdict->overtaken = calloc(room, sizeof *verdict->overtaken);
     verdict->lost = malloc(room * sizeof *verdict->lost);
     if (!verdict->hosts || !verdict->ends || !verdict->forgiven || !verdict->joined || !verdict->leaving ||
-        !verdict->lost)
+        !verdict->overtaken || !verdict->lost)
         return error_memory(error, room * sizeof *verdict->hosts, "the launcher");
     for (uint32_t rank = 0; rank < ranks; rank++) {
         verdict->hosts[rank] = hosts_of_rank(&config->hosts, rank);
@@ -44,6 +45,7 @@ void verdict_close(struct verdict *verdict)
     free(verdict->forgiven);
     free(verdict->joined);
     free(verdict->leaving);
+    free(verdict->overtaken);
     free(verdict->lost);
 }
 
@@ -187,6 +189,12 @@ static void verdict_rank_left(struct verdict *verdict, uint32_t rank, int end)
     verdict_record(verdict, rank, "rank_left", verdict_failed(end) ? verdict_end_reason(end, reason) : NULL);
 }
 
+void verdict_rank_overtaken(struct verdict *verdict, uint32_t rank)
+{
+    if (rank >= verdict->config->hosts.ranks && rank < verdict->started && !verdict->joined[rank])
+        verdict->overtaken[rank] = true;
+}
+
 void verdict_rank_ended(struct verdict *verdict, uint32_t rank, int end)
 {
     char reason[REASON_BYTES];
@@ -211,6 +219,10 @@ void verdict_rank_ended(struct verdict *verdict, uint32_t rank, int end)
         if (verdict_asks_again(end) || verdict->user_signal || too_late)
             return;
         verdict->lost[verdict->losses++] = rank;
+        if (verdict->overtaken[rank]) {
+            verdict_record(verdict, rank, "rank_overtaken", NULL);
+            return;
+        }
         verdict_record_loss(verdict, rank, verdict_end_reason(end, reason));
         verdict_end_describe(verdict, rank, text, sizeof text);
         verdict_say(verdict, text, "; the others may continue");

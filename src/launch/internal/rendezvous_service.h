@@ -34,6 +34,9 @@ int rendezvous_service_descriptor(const struct rendezvous_service *server);
  */
 bool rendezvous_service_members(struct rendezvous_service *server, uint32_t **ranks, uint32_t *count);
 
+/** A rank that was overtaken (rendezvous_say_overtaken()) since the last call; false: there is none. It ends after that. */
+bool rendezvous_service_overtaken(struct rendezvous_service *server, uint32_t *rank);
+
 /**
  * Ask the job's lowest rank to release rank `rank`, waiting up to a second for its answer. Errors: STATE if no rank has
  * left its address here yet; those of regroup_ask_to_leave().

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * Ranks that are started later, in place of those that failed or because more are wanted: on which host, at which place
- * there, and when. They join the running job. Each lost rank gets one replacement as long as config->restarts are left.
+ * there, and when. They join the running job. Each lost rank gets one replacement as long as config->restarts are left, and
+ * each rank that was overtaken (verdict.h) one that does not count.
  * Ranks are started in the order in which they were requested, as long as the job goes on, no rank has finished or asked to
  * be run again, and the user has sent no signal. Afterward the helpers are finished.
  *
@@ -27,7 +28,7 @@ struct replacements {
     struct verdict *verdict;
     uint32_t *places;              /**< by rank: its place on its host */
     uint64_t *starts;              /**< by start, from 0: when it was */
-    int64_t *wanted;               /**< by start: the lost rank that rank hosts.ranks + i replaces; -1: none */
+    int64_t *wanted;               /**< by start: the rank that rank hosts.ranks + i replaces; -1: none */
     uint32_t requested, started;   /**< starts */
     uint32_t restarts;             /**< of those that were requested, in place of lost ranks */
     uint32_t seen;                 /**< how many of verdict->lost have been looked at */

@@ -32,6 +32,7 @@ struct verdict {
     bool *forgiven;            /**< by rank: its failure did not end the others */
     bool *joined;              /**< by rank: it was a member of the job at some time */
     bool *leaving;             /**< by rank: it was asked to leave the job */
+    bool *overtaken;           /**< by rank: see verdict_rank_overtaken() */
     int *ends;                 /**< wait statuses by rank; -1: runs */
     uint32_t *lost;       /**< ranks whose failure did not end the others, in order: replacements may follow them */
     uint32_t losses;      /**< how many these are */
@@ -61,6 +62,9 @@ char *verdict_rank_name(const struct verdict *verdict, uint32_t rank, char text[
 
 /** Whether the others go on without the ranks that have failed. Once this is false it remains so. */
 bool verdict_goes_on(const struct verdict *verdict);
+
+/** The job does not take in rank `rank`, which is about to end: one that was started after it has joined before it. */
+void verdict_rank_overtaken(struct verdict *verdict, uint32_t rank);
 
 /** Rank `rank` has ended with wait status `end`. */
 void verdict_rank_ended(struct verdict *verdict, uint32_t rank, int end);

@@ -285,7 +285,7 @@ static weft_status check_regroups(const weft_context *context, const char *funct
 static weft_status regroup_running(weft_context *context, struct error *error)
 {
     hang_watch_pause(&context->hang_watch, true); /* this rank waits for others */
-    if (context->trace) { /* later events have other ranks, and perhaps another first one */
+    if (context->trace) {                         /* later events have other ranks, and perhaps another first one */
         struct error ignored;
         error_clear(&ignored);
         (void)trace_write(context, &ignored);
@@ -414,8 +414,14 @@ static weft_status find_members(weft_context *context, struct error *error)
 weft_status context_join(weft_context *context, struct error *error)
 {
     context->ranks = context->rank + 1; /* until it is known */
+    struct error ignored = {0};         /* then this is a failure like others */
     weft_status status = find_members(context, error);
-    return status == WEFT_OK ? regroup(context, PATIENCE_SECONDS, error) : status;
+    if (status != WEFT_OK)
+        return status;
+    status = regroup(context, PATIENCE_SECONDS, error);
+    if (status != WEFT_OK && context->regroup && regroup_was_overtaken(context->regroup))
+        (void)bootstrap_say_overtaken(context->bootstrap, &ignored);
+    return status;
 }
 
 void context_leave_members(weft_context *context)

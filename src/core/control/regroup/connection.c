@@ -275,7 +275,7 @@ static bool connection_newcomer_handle(struct regroup *regroup, struct regroup_c
         return true;
     for (uint32_t r = connection->rank + 1; r < regroup->ranks; r++)
         if (regroup->peers[r].member) {
-            connection_turn_away(connection, "ranks that were started after this one have joined before it");
+            regroup_connection_send(connection, REGROUP_OVERTAKEN, NULL, 0);
             return true;
         }
     memcpy(endpoint, here, sizeof *endpoint);
@@ -355,6 +355,10 @@ static bool connection_frame_handle(struct regroup *regroup, struct regroup_conn
         reader_text(&reader, message, sizeof message);
         regroup_decide(regroup, WEFT_ERROR_PEER, message);
         return !reader.bad;
+    case REGROUP_OVERTAKEN:
+        regroup->overtaken = regroup->is_new;
+        regroup_decide(regroup, WEFT_ERROR_PEER, "a rank that was started after this one has joined before it");
+        return regroup->is_new;
     default:
         return false;
     }

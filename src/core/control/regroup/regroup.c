@@ -126,6 +126,14 @@ weft_status regroup_members(struct regroup *regroup, struct regroup_member **res
     return WEFT_OK;
 }
 
+bool regroup_was_overtaken(struct regroup *regroup)
+{
+    pthread_mutex_lock(&regroup->lock);
+    const bool overtaken = regroup->overtaken;
+    pthread_mutex_unlock(&regroup->lock);
+    return overtaken;
+}
+
 uint32_t regroup_waiting(struct regroup *regroup)
 {
     uint32_t count = 0;

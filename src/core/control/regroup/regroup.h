@@ -63,6 +63,12 @@ weft_status regroup_open_newcomer(const struct regroup_member *own, const struct
 weft_status regroup_members(struct regroup *regroup, struct regroup_member **members, uint32_t *count,
                             struct error *error);
 
+/**
+ * After regroup_agree() has failed: whether this newcomer was turned away only because one with a larger number has joined
+ * before it. It may come again with a number above that one's.
+ */
+bool regroup_was_overtaken(struct regroup *regroup);
+
 /** Newcomers that wait at this rank, and members that it was asked to release. */
 uint32_t regroup_waiting(struct regroup *regroup);
 

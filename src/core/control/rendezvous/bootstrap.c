@@ -384,6 +384,13 @@ weft_status bootstrap_leave_members(const struct bootstrap *bootstrap, const voi
     return status;
 }
 
+weft_status bootstrap_say_overtaken(const struct bootstrap *bootstrap, struct error *error)
+{
+    struct rendezvous_client client = bootstrap_client(bootstrap);
+    client.limit_seconds = LEAVE_SECONDS;
+    return rendezvous_say_overtaken(&client, error);
+}
+
 weft_status bootstrap_find_members(struct bootstrap *bootstrap, uint8_t **result, size_t *result_size,
                                    struct error *error)
 {

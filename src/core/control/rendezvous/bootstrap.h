@@ -77,6 +77,9 @@ weft_status bootstrap_leave_members(const struct bootstrap *bootstrap, const voi
  */
 weft_status bootstrap_find_members(struct bootstrap *bootstrap, uint8_t **bytes, size_t *size, struct error *error);
 
+/** For a rank that joins: tell the launcher that it was overtaken, see rendezvous_say_overtaken(). */
+weft_status bootstrap_say_overtaken(const struct bootstrap *bootstrap, struct error *error);
+
 /**
  * The cost of bootstrap_exchange(): messages and bytes of this rank, and the longest chain of dependent messages until
  * it was done (see rendezvous.h). A launcher's key-value store is not included.

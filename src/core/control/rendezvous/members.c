@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Visits to a rendezvous's server: the members of a running job are left there, and fetched by newcomers. */
+/* Visits to a rendezvous's server: the members of a running job are left there, and newcomers fetch them. */
 #include "base/clock.h"
 #include "core/control/rendezvous/internal/client_state.h"
 #include "core/control/rendezvous/internal/wire.h"
@@ -76,6 +76,19 @@ weft_status rendezvous_put_members(const struct rendezvous_client *client, const
     char here[RENDEZVOUS_ADDRESS_BYTES];
     struct buffer answer = {0};
     const weft_status status = visit(client, RENDEZVOUS_PUT_MEMBERS, bytes, size, here, &answer, error);
+    buffer_free(&answer);
+    return status;
+}
+
+weft_status rendezvous_say_overtaken(const struct rendezvous_client *client, struct error *error)
+{
+    char here[RENDEZVOUS_ADDRESS_BYTES];
+    struct buffer answer = {0}, rank = {0};
+    buffer_put_u32(&rank, client->rank);
+    const weft_status status = rank.failed ? error_memory(error, sizeof client->rank, "a message to the launcher")
+                                           : visit(client, RENDEZVOUS_OVERTAKEN, buffer_begin(&rank),
+                                                   buffer_size(&rank), here, &answer, error);
+    buffer_free(&rank);
     buffer_free(&answer);
     return status;
 }

@@ -174,6 +174,14 @@ static bool take_from_visitor(struct round *round, struct joiner *visitor, const
         answer_visitor(visitor, NULL, 0);
         if (round->server->members_left)
             round->server->members_left(round->server->context, frame->payload, frame->size);
+    } else if (frame->kind == RENDEZVOUS_OVERTAKEN) {
+        struct reader reader = {frame->payload, frame->size, false};
+        const uint32_t rank = reader_u32(&reader);
+        if (reader.bad)
+            return false;
+        if (round->server->overtaken)
+            round->server->overtaken(round->server->context, rank);
+        answer_visitor(visitor, NULL, 0);
     } else {
         return false;
     }

@@ -54,8 +54,9 @@ struct rendezvous_server {
     void (*complete)(void *context);                      /**< called when all ranks have met; may be NULL */
     /** Called when the job's lowest rank has left members for newcomers, with its bytes; may be NULL. */
     void (*members_left)(void *context, const void *bytes, size_t size);
-    void *context;                /**< for all four */
-    struct stream_counts *counts; /**< messages and bytes, filled in at the end; may be NULL */
+    void (*overtaken)(void *context, uint32_t rank); /**< called by rendezvous_say_overtaken(); may be NULL */
+    void *context;                                   /**< for all five */
+    struct stream_counts *counts;                    /**< messages and bytes, filled in at the end; may be NULL */
 };
 
 /**
@@ -136,5 +137,11 @@ weft_status rendezvous_put_members(const struct rendezvous_client *client, const
  */
 weft_status rendezvous_get_members(const struct rendezvous_client *client, char here[RENDEZVOUS_ADDRESS_BYTES],
                                    uint8_t **bytes, size_t *size, struct error *error);
+
+/**
+ * A newcomer tells the server that it was turned away for its number (regroup_was_overtaken()): it is to be started again with
+ * a larger one. Of the client, the rank counts, too. Errors: as rendezvous_put_members().
+ */
+weft_status rendezvous_say_overtaken(const struct rendezvous_client *client, struct error *error);
 
 #endif

@@ -22,6 +22,7 @@ enum regroup_frame {
     REGROUP_TABLE,     /**< see regroup_adopt() */
     REGROUP_LEFT_OUT,  /**< message (text): the others continue without you */
     REGROUP_NEWCOMER,  /**< endpoint info twice (where to find me; in the next epoch): I wait to be a member */
+    REGROUP_OVERTAKEN, /**< you come too late: a newcomer that was started after you is a member */
     REGROUP_RELEASE,   /**< from the launcher: ranks (4 each) that are to leave; the answer, without ranks: noted */
 };
 
@@ -65,6 +66,7 @@ struct regroup {
     uint32_t rank;
     uint32_t ranks;                  /**< above all ranks that have been heard of */
     bool is_new;                     /**< a newcomer that is not a member yet ... */
+    bool overtaken;                  /**< a member has turned it away with OVERTAKEN */
     uint64_t lost_since;             /**< ... and since when it reaches no member; 0: it does */
     uint64_t looked_lower;           /**< ... and when it last called members below the one that it follows */
     struct endpoint_info *endpoints; /**< with the listeners that stay open: the first epoch's, or a newcomer's own */

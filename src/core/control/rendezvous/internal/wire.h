@@ -25,7 +25,8 @@ enum rendezvous_frame {
     /* Between the server and a visitor (rendezvous.h). */
     RENDEZVOUS_PUT_MEMBERS, /**< to the server: keep these bytes in place of the former ones; answered by MEMBERS */
     RENDEZVOUS_GET_MEMBERS, /**< to the server: answered by MEMBERS as soon as it has some */
-    RENDEZVOUS_MEMBERS,     /**< from the server: the bytes; none after PUT_MEMBERS */
+    RENDEZVOUS_MEMBERS,     /**< from the server: the bytes; none after PUT_MEMBERS and OVERTAKEN */
+    RENDEZVOUS_OVERTAKEN,   /**< to the server: rank (4), see rendezvous_say_overtaken(); answered by MEMBERS */
 };
 
 /** In a hello, in place of a rank: a visitor, which does not join. */
