@@ -190,6 +190,17 @@ static void lines_of_weft_train_are_read(void **state)
     report_step(&report,
                 &(struct report_step){.step = 2, .loss = NAN, .rate = 0.25, .gradient_norm = INFINITY, .seconds = 1});
     report_evaluation(&report, 2, 1.75);
+    report_checkpoint(&report,
+                      &(struct report_checkpoint){.step = 2, .path = "here", .seconds = 0.5, .pause_seconds = 0.25});
+    report_checkpoint(&report, &(struct report_checkpoint){.step = 2, .path = "full", .problem = "the disk is full"});
+    report_copy(&report, &(struct report_copy){.step = 2, .path = "there", .seconds = 0.5});
+    report_recovery(&report, &(struct report_recovery){.plan = "data parallel over 3 ranks",
+                                                       .step = 2,
+                                                       .ranks_before = 4,
+                                                       .ranks = 3,
+                                                       .agree_seconds = 0.5,
+                                                       .rebuild_seconds = 0.25,
+                                                       .restore_seconds = 0.125});
     report_end(&report, REPORT_FINISHED);
     report_close(&report);
     char text[4096];
@@ -208,6 +219,17 @@ static void lines_of_weft_train_are_read(void **state)
             assert_true(value("held-out/loss") == 1.75);
             continue;
         }
+        if (metrics == 4) {
+            assert_true(value("checkpoint/seconds") == 0.5 && value("checkpoint/pause_seconds") == 0.25);
+            assert_int_equal(line.count, 2);
+            continue;
+        }
+        if (metrics == 5) {
+            assert_true(value("recovery/ranks") == 3 && value("recovery/agree_seconds") == 0.5);
+            assert_true(value("recovery/rebuild_seconds") == 0.25 && value("recovery/restore_seconds") == 0.125);
+            assert_int_equal(line.count, 4);
+            continue;
+        }
         /* The peak is not known, so that the share of it is not either: no value. Nor is a loss scaled. */
         assert_int_equal(line.count, REPORT_NAME_UTILIZATION);
         for (size_t i = 0; i < REPORT_NAME_UTILIZATION; i++)
@@ -217,8 +239,8 @@ static void lines_of_weft_train_are_read(void **state)
         assert_true(metrics == 1 ? value("train/gradient_norm") == 3 : isnan(value("train/gradient_norm")));
     }
     fclose(file);
-    assert_int_equal(metrics, 3);
-    assert_int_equal(others, 2);
+    assert_int_equal(metrics, 5);
+    assert_int_equal(others, 4); /* the beginning, a checkpoint that failed, a copy, the end */
     file_remove_tree(directory, NULL);
 }
 

@@ -23,6 +23,8 @@ enum event {
     EVENT_NONE,
     EVENT_STEP,
     EVENT_EVALUATION,
+    EVENT_CHECKPOINT,
+    EVENT_RECOVERY,
     EVENT_OTHER, /* of weft train, and no metrics */
 };
 
@@ -259,6 +261,8 @@ static bool take_text_value(struct lines_scanner *scanner)
         return false;
     if (named(scanner, "step"))
         return false;
+    if (named(scanner, "problem") && scanner->event == EVENT_CHECKPOINT) /* there is none */
+        scanner->event = EVENT_OTHER;
     if (!named(scanner, "event") || text.length >= sizeof bytes)
         return true;
     bytes[text.length] = 0;
@@ -266,8 +270,12 @@ static bool take_text_value(struct lines_scanner *scanner)
         scanner->event = EVENT_STEP;
     else if (strcmp(bytes, "evaluation") == 0)
         scanner->event = EVENT_EVALUATION;
-    else if (strcmp(bytes, "start") == 0 || strcmp(bytes, "checkpoint") == 0 || strcmp(bytes, "recovery") == 0 ||
-             strcmp(bytes, "straggler") == 0 || strcmp(bytes, "end") == 0)
+    else if (strcmp(bytes, "checkpoint") == 0)
+        scanner->event = EVENT_CHECKPOINT;
+    else if (strcmp(bytes, "recovery") == 0)
+        scanner->event = EVENT_RECOVERY;
+    else if (strcmp(bytes, "start") == 0 || strcmp(bytes, "copy") == 0 || strcmp(bytes, "straggler") == 0 ||
+             strcmp(bytes, "end") == 0)
         scanner->event = EVENT_OTHER;
     return true;
 }
@@ -375,13 +383,29 @@ static bool name_figure(struct metric_value *value, enum event event)
     return finite_or_nan;
 }
 
+/* Of a checkpoint or a recovery, the figures that have a curve; false: this one has none. */
+static bool name_event_figure(struct metric_value *value, enum event event)
+{
+    const char *group = event == EVENT_RECOVERY ? "recovery/" : "checkpoint/";
+    const size_t length = strlen(group);
+    for (size_t i = 0; i < REPORT_EVENT_NAMES; i++)
+        if (strncmp(report_event_curves[i], group, length) == 0 &&
+            strcmp(report_event_curves[i] + length, value->name) == 0) {
+            strcpy(value->name, report_event_curves[i]);
+            return true;
+        }
+    return false;
+}
+
 static void settle_values(struct lines_scanner *scanner)
 {
     struct metric_line *line = scanner->line;
+    const enum event event = scanner->event;
+    const bool is_rare = event == EVENT_CHECKPOINT || event == EVENT_RECOVERY;
     size_t kept = 0;
     for (size_t i = 0; i < line->count; i++) {
-        const bool means_nan = scanner->event != EVENT_NONE && name_figure(&line->values[i], scanner->event);
-        if (scanner->null[i] && !means_nan)
+        const bool means_nan = !is_rare && event != EVENT_NONE && name_figure(&line->values[i], event);
+        if ((scanner->null[i] && !means_nan) || (is_rare && !name_event_figure(&line->values[i], event)))
             continue;
         if (kept != i)
             line->values[kept] = line->values[i];

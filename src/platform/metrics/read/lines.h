@@ -11,8 +11,8 @@
  * Other lines are not metrics and are treated as the program's output: lines without a "step", or with incomplete JSON.
  * "progress" needs no "step". Strings, arrays, true, false and null are skipped. Of an object's own keys three are no
  * curves: "step"; "time" if it is a number of seconds since 1970; "rank" if it is a whole number, for one program that
- * speaks for many ranks. Of the lines of weft train, those of steps and evaluations are metrics; a loss that was not
- * finite is null there, and is NaN here.
+ * speaks for many ranks. Of the lines of weft train, those of steps, evaluations, checkpoints and recoveries are metrics
+ * (of the latter two those that have a curve, names.h); a loss that was not finite is null there, and is NaN here.
  *
  * Where an object has the numbers "progress" and "of", these two and "seconds_left" report progress and are no curves.
  * The report counts if 0 <= progress <= of, of > 0, and all are finite; a "seconds_left" that is negative, not finite

@@ -118,6 +118,27 @@ static weft_status collected_evaluation(void *state, const struct report_held_ou
     return WEFT_OK;
 }
 
+static weft_status collected_checkpoint(void *state, const struct report_checkpoint *checkpoint, double time,
+                                        struct error *error)
+{
+    if (checkpoint->problem)
+        return WEFT_OK;
+    collected_put(state, report_event_curves[REPORT_NAME_CHECKPOINT_SECONDS], checkpoint->step, checkpoint->seconds);
+    collected_put(state, report_event_curves[REPORT_NAME_CHECKPOINT_PAUSE], checkpoint->step,
+                  checkpoint->pause_seconds);
+    return WEFT_OK;
+}
+
+static weft_status collected_recovery(void *state, const struct report_recovery *recovery, double time,
+                                      struct error *error)
+{
+    collected_put(state, report_event_curves[REPORT_NAME_RECOVERY_RANKS], recovery->step, recovery->ranks);
+    collected_put(state, report_event_curves[REPORT_NAME_RECOVERY_AGREE], recovery->step, recovery->agree_seconds);
+    collected_put(state, report_event_curves[REPORT_NAME_RECOVERY_REBUILD], recovery->step, recovery->rebuild_seconds);
+    collected_put(state, report_event_curves[REPORT_NAME_RECOVERY_RESTORE], recovery->step, recovery->restore_seconds);
+    return WEFT_OK;
+}
+
 static weft_status collected_end(void *state, const struct report_last *last, struct error *error)
 {
     struct collected *collected = state;
@@ -139,6 +160,8 @@ const struct report_sink report_sink_collected = {
     .open = collected_open,
     .step = collected_step,
     .evaluation = collected_evaluation,
+    .checkpoint = collected_checkpoint,
+    .recovery = collected_recovery,
     .end = collected_end,
     .close = collected_close,
 };

@@ -37,6 +37,15 @@ const char *const report_name_curves[REPORT_NAMES] = {
     [REPORT_NAME_SKIPPED] = "train/skipped",
 };
 
+const char *const report_event_curves[REPORT_EVENT_NAMES] = {
+    [REPORT_NAME_RECOVERY_RANKS] = "recovery/ranks",
+    [REPORT_NAME_RECOVERY_AGREE] = "recovery/agree_seconds",
+    [REPORT_NAME_RECOVERY_REBUILD] = "recovery/rebuild_seconds",
+    [REPORT_NAME_RECOVERY_RESTORE] = "recovery/restore_seconds",
+    [REPORT_NAME_CHECKPOINT_SECONDS] = "checkpoint/seconds",
+    [REPORT_NAME_CHECKPOINT_PAUSE] = "checkpoint/pause_seconds",
+};
+
 weft_status report_find_metrics(const char *word, char path[FILE_PATH_BYTES], struct error *error)
 {
     if (!file_is_directory(word)) {

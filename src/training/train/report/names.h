@@ -36,6 +36,20 @@ extern const char *const report_name_curves[REPORT_NAMES];
 /** The group of an evaluation's metrics ("held-out" of "held-out/loss"). */
 #define REPORT_NAME_HELD_OUT "held-out"
 
+/** The curves of recoveries and checkpoints, each a point at its step. */
+enum report_event_name {
+    REPORT_NAME_RECOVERY_RANKS, /**< that go on */
+    REPORT_NAME_RECOVERY_AGREE,
+    REPORT_NAME_RECOVERY_REBUILD,
+    REPORT_NAME_RECOVERY_RESTORE,
+    REPORT_NAME_CHECKPOINT_SECONDS,
+    REPORT_NAME_CHECKPOINT_PAUSE,
+    REPORT_EVENT_NAMES,
+};
+
+/** "recovery/ranks": the "event" of the line and its key. */
+extern const char *const report_event_curves[REPORT_EVENT_NAMES];
+
 /** The file of JSON lines in a run's directory. */
 #define REPORT_METRICS_NAME "metrics.jsonl"
 

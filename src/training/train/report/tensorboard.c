@@ -50,6 +50,29 @@ static weft_status tensorboard_evaluation(void *state, const struct report_held_
     return event_file_put(state, held_out->time, held_out->step, &value, 1, error);
 }
 
+static weft_status tensorboard_checkpoint(void *state, const struct report_checkpoint *checkpoint, double time,
+                                          struct error *error)
+{
+    const struct event_value values[] = {
+        {report_event_curves[REPORT_NAME_CHECKPOINT_SECONDS], checkpoint->seconds},
+        {report_event_curves[REPORT_NAME_CHECKPOINT_PAUSE], checkpoint->pause_seconds},
+    };
+    return checkpoint->problem ? WEFT_OK
+                               : event_file_put(state, time, checkpoint->step, values, ARRAY_SIZE(values), error);
+}
+
+static weft_status tensorboard_recovery(void *state, const struct report_recovery *recovery, double time,
+                                        struct error *error)
+{
+    const struct event_value values[] = {
+        {report_event_curves[REPORT_NAME_RECOVERY_RANKS], recovery->ranks},
+        {report_event_curves[REPORT_NAME_RECOVERY_AGREE], recovery->agree_seconds},
+        {report_event_curves[REPORT_NAME_RECOVERY_REBUILD], recovery->rebuild_seconds},
+        {report_event_curves[REPORT_NAME_RECOVERY_RESTORE], recovery->restore_seconds},
+    };
+    return event_file_put(state, time, recovery->step, values, ARRAY_SIZE(values), error);
+}
+
 static void tensorboard_close(void *state)
 {
     event_file_close(state);
@@ -61,5 +84,7 @@ const struct report_sink report_sink_tensorboard = {
     .open = tensorboard_open,
     .step = tensorboard_step,
     .evaluation = tensorboard_evaluation,
+    .checkpoint = tensorboard_checkpoint,
+    .recovery = tensorboard_recovery,
     .close = tensorboard_close,
 };
