@@ -138,7 +138,7 @@ static const struct cli_option options[] = {
     INTEGER("checkpoint-every", 0, "N", config.checkpoint_every, "0", 0, 1e12, "steps between checkpoints",
             .default_text = "only at the end"),
     CLI_TEXT("resume", 'r', "DIR", &chosen.config.resume, NULL,
-             "continue from the newest checkpoint in this directory; auto: in --checkpoint-dir, if there is one"),
+             "continue from the newest whole checkpoint in this directory; auto: in --checkpoint-dir, if there is one"),
     CLI_TEXT("resume-change", 0, "NAMES", &chosen.config.resume_change, NULL,
              "options that may differ from those of the run that is resumed ('learning-rate,data'); the bits then "
              "differ from those of an uninterrupted run",

@@ -32,17 +32,21 @@ weft_status checkpoint_copy_file(const char *run, const char *copy, uint64_t ste
 weft_status checkpoint_copy_complete(const char *run, const char *copy, uint64_t step, unsigned keep,
                                      const atomic_bool *stop, struct error *error);
 
-#define CHECKPOINT_REASON_BYTES (ERROR_TEXT_BYTES + 64)
+#define CHECKPOINT_WARNING_BYTES (ERROR_TEXT_BYTES + FILE_PATH_BYTES + 64)
 
 /**
- * Choose where to resume from: `directory` (as for checkpoint_open()), or its copies in `copy`. The checkpoint with the
- * higher step that can be verified wins, and `directory` if both are of the same step. If `directory` is, or was, that
- * of a single checkpoint ("RUN/step-00000200"), the only other choice is the copy of that step.
+ * Choose where to resume from: `directory` (as for checkpoint_open()), or its copies in `copy` (NULL: there are none).
+ * The checkpoint with the highest step that can be verified wins, and that of `directory` if both are of the same step.
+ * If `directory` is, or was, that of a single checkpoint ("RUN/step-00000200"), the only other choice is the copy of
+ * that step.
  *
- * `chosen` is `directory` or the directory of a copy. `reason` says why a copy was chosen, or is "". Reads every byte
- * of the chosen one. Errors: DATA if neither can be used; the message says why for both.
+ * `chosen` is `directory` if its newest checkpoint wins, otherwise the directory of a checkpoint. `warning` says why an
+ * older one or a copy was chosen, or is "". `verified` is the identity of the chosen one, every byte of which was read;
+ * zero: it is a link such as "RUN/best", and was not read. Errors: DATA if none can be used; the message says why for
+ * the newest ones. MEMORY.
  */
 weft_status checkpoint_choose(const char *directory, const char *copy, char chosen[FILE_PATH_BYTES],
-                              char reason[CHECKPOINT_REASON_BYTES], struct error *error);
+                              char warning[CHECKPOINT_WARNING_BYTES], struct checkpoint_identity *verified,
+                              struct error *error);
 
 #endif

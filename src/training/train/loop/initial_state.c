@@ -22,19 +22,17 @@ void initial_state_clear(struct trainer *trainer)
 }
 
 /* Rank 0. */
-static weft_status find_checkpoint_or_copy(const struct train_config *config, const char *directory,
-                                           char found[FILE_PATH_BYTES], struct error *error)
+static weft_status find_whole_checkpoint(struct trainer *trainer, const char *directory, char found[FILE_PATH_BYTES],
+                                         struct error *error)
 {
-    char reason[CHECKPOINT_REASON_BYTES];
+    const struct train_config *config = &trainer->config;
+    char warning[CHECKPOINT_WARNING_BYTES];
     if (strlen(directory) >= FILE_PATH_BYTES)
         return error_set(error, WEFT_ERROR_ARGUMENT, "the path '%.200s...' of a checkpoint is too long", directory);
-    if (!config->checkpoint_copy) {
-        strcpy(found, directory);
-        return WEFT_OK;
-    }
-    const weft_status status = checkpoint_choose(directory, config->checkpoint_copy, found, reason, error);
-    if (status == WEFT_OK && *reason && config->warnings) {
-        fprintf(config->warnings, "weft: warning: %s; resuming from the copy '%s'\n", reason, found);
+    const weft_status status =
+        checkpoint_choose(directory, config->checkpoint_copy, found, warning, &trainer->verified, error);
+    if (status == WEFT_OK && *warning && config->warnings) {
+        fprintf(config->warnings, "weft: warning: %s\n", warning);
         fflush(config->warnings);
     }
     return status;
@@ -46,7 +44,7 @@ weft_status initial_state_find(struct trainer *trainer, const char *directory, c
     char chosen[FILE_PATH_BYTES] = "";
     weft_status status = WEFT_OK;
     if (trainer->world.rank == 0 && directory)
-        status = find_checkpoint_or_copy(&trainer->config, directory, chosen, error);
+        status = find_whole_checkpoint(trainer, directory, chosen, error);
     status = trainer_agree(trainer, status, speaks, error);
     if (status == WEFT_OK)
         status = library_error(trainer->context, weft_broadcast(chosen, sizeof chosen, WEFT_U8, 0, trainer->world.comm),
@@ -58,8 +56,8 @@ weft_status initial_state_find(struct trainer *trainer, const char *directory, c
 
 static weft_status load_checkpoint(struct trainer *trainer, const char *directory, bool *speaks, struct error *error)
 {
-    weft_status status =
-        training_state_load(&trainer->state, &trainer->config, directory, trainer->changes, speaks, error);
+    weft_status status = training_state_load(&trainer->state, &trainer->config, directory, &trainer->verified,
+                                             trainer->changes, speaks, error);
     trainer->agreed = status != WEFT_OK;
     return status;
 }

@@ -77,9 +77,12 @@ static weft_status broadcast_bytes(const struct state_layout *layout, void *byte
 
 /* Rank 0: open the checkpoint, and take everything but tensors. */
 static weft_status open_resumed(struct training_state *state, const struct train_config *config, const char *directory,
-                                char changes[SETTINGS_TEXT_BYTES], struct checkpoint **checkpoint, struct error *error)
+                                const struct checkpoint_identity *verified, char changes[SETTINGS_TEXT_BYTES],
+                                struct checkpoint **checkpoint, struct error *error)
 {
-    weft_status status = checkpoint_open(directory, checkpoint, error);
+    weft_status status = checkpoint_open_same(directory, verified, checkpoint, error);
+    if (status == WEFT_OK && !*checkpoint)
+        status = checkpoint_open(directory, checkpoint, error);
     if (status != WEFT_OK)
         return status;
     const struct checkpoint_state *read = checkpoint_get_state(*checkpoint);
@@ -102,14 +105,15 @@ static weft_status open_resumed(struct training_state *state, const struct train
 }
 
 weft_status training_state_load(struct training_state *state, const struct train_config *config, const char *directory,
-                                char changes[SETTINGS_TEXT_BYTES], bool *speaks, struct error *error)
+                                const struct checkpoint_identity *verified, char changes[SETTINGS_TEXT_BYTES],
+                                bool *speaks, struct error *error)
 {
     const struct state_layout *layout = state->layout;
     struct checkpoint *checkpoint = NULL;
     struct training_state read = *state;
     weft_status status = WEFT_OK;
     if (layout->rank == 0)
-        status = open_resumed(&read, config, directory, changes, &checkpoint, error);
+        status = open_resumed(&read, config, directory, verified, changes, &checkpoint, error);
     status = agreement_reach(layout->context, layout->comm, status, error, speaks);
     if (status == WEFT_OK)
         status = state_layout_read(layout, checkpoint, directory, speaks, error);

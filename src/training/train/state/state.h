@@ -34,7 +34,8 @@ void training_state_describe(const struct training_state *state, const struct tr
                              struct checkpoint_state *written);
 
 /**
- * Read the newest whole checkpoint below `directory` (or `directory` itself, if it is one). Collective.
+ * Read the newest checkpoint below `directory` (or `directory` itself, if it is one). Collective. Rank 0 verifies every
+ * byte, unless the checkpoint has the identity `verified` (checkpoint_choose()).
  *
  * WEFT_ERROR_DATA on all ranks when it is damaged, of another model or optimizer, of a run with other settings, or has
  * more steps than the run (ARGUMENT); `state` is then unchanged. A checkpoint of other kernels than state->kernels is
@@ -42,6 +43,7 @@ void training_state_describe(const struct training_state *state, const struct tr
  * *speaks as for agreement_reach().
  */
 weft_status training_state_load(struct training_state *state, const struct train_config *config, const char *directory,
-                                char changes[SETTINGS_TEXT_BYTES], bool *speaks, struct error *error);
+                                const struct checkpoint_identity *verified, char changes[SETTINGS_TEXT_BYTES],
+                                bool *speaks, struct error *error);
 
 #endif

@@ -11,9 +11,9 @@
 struct trainer;
 
 /**
- * Decide which checkpoint to take, the same on all ranks: that of rank 0's `directory` (NULL: none, and `found` is "") or,
- * with --checkpoint-copy, a copy if that is newer, or the only one that is whole; rank 0 then warns. Collective. Errors:
- * DATA if neither can be used.
+ * Decide which checkpoint to take, the same on all ranks: the newest one in rank 0's `directory` (NULL: none, and `found`
+ * is "") that is whole or, with --checkpoint-copy, a copy if that is newer. If the newest one in `directory` is not taken,
+ * rank 0 warns. Collective. Errors: DATA if none can be used.
  */
 weft_status initial_state_find(struct trainer *trainer, const char *directory, char found[FILE_PATH_BYTES],
                                bool *speaks, struct error *error);

@@ -47,11 +47,12 @@ struct trainer {
     struct model_description *description; /* of the whole network */
     struct text text;                      /* of the data's tokens */
     struct dataset *dataset;
-    struct dataset_identity identity;  /* of it, on rank 0, where checkpoints are read or written */
-    char changes[SETTINGS_TEXT_BYTES]; /* of settings since the checkpoint that was resumed, on rank 0 */
-    uint64_t touchable;                /* bytes of memory on this node, before any rank has taken some */
-    bool is_new;                       /* it has joined the job, and does not have the run's state yet */
-    bool prepares_to_begin;            /* what is prepared is for a beginning, not to join a run */
+    struct dataset_identity identity;    /* of it, on rank 0, where checkpoints are read or written */
+    char changes[SETTINGS_TEXT_BYTES];   /* of settings since the checkpoint that was resumed, on rank 0 */
+    struct checkpoint_identity verified; /* of the checkpoint to resume from, on the rank 0 that has read it all */
+    uint64_t touchable;                  /* bytes of memory on this node, before any rank has taken some */
+    bool is_new;                         /* it has joined the job, and does not have the run's state yet */
+    bool prepares_to_begin;              /* what is prepared is for a beginning, not to join a run */
     uint32_t first_ranks;            /* of a rank that was there when the job began: how many there were; otherwise 0 */
     bool left_plan;                  /* config.first_unit and shares are no longer those of a plan */
     struct mesh first_mesh;          /* that the run began with */
