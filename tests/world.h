@@ -167,4 +167,29 @@ static inline int world_run(const struct world *world, world_body body, void *ar
     return failed;
 }
 
+/**
+ * Call `attempt` with each number below `count`, all at once, each in a process of its own; returns how many returned
+ * something else than 0. For worlds that wait rather than compute.
+ */
+static inline int world_at_once(int count, int (*attempt)(int number, const void *argument), const void *argument)
+{
+    pid_t *children = calloc((size_t)count, sizeof *children);
+    int failed = 0, status;
+    fflush(NULL);
+    for (int i = 0; i < count; i++)
+        if ((children[i] = fork()) == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            const int result = attempt(i, argument);
+            fflush(NULL);
+            _exit(result != 0);
+        }
+    for (int i = 0; i < count; i++)
+        if (waitpid(children[i], &status, 0) != children[i] || status) {
+            fprintf(stderr, "attempt %d of %d failed\n", i, count);
+            failed++;
+        }
+    free(children);
+    return failed;
+}
+
 #endif

@@ -53,16 +53,28 @@ static const struct world worlds[] = {
     {.ranks = 3, .ranks_per_node = 1},
     {.ranks = 4, .ranks_per_node = 2, .processes = true},
 };
+#define WORLDS ((int)(sizeof worlds / sizeof *worlds))
+
+/* What is tried in every world. */
+struct trial {
+    world_body body;
+    enum making making;
+    double time_limit;
+};
+
+static int try_in_world(int number, const void *argument)
+{
+    const struct trial *trial = argument;
+    struct scene scene = {trial->making, NULL};
+    struct world world = worlds[number];
+    world.time_limit = trial->time_limit;
+    return world_run(&world, trial->body, &scene);
+}
 
 static void run_everywhere(world_body body, double time_limit)
 {
-    for (size_t i = 0; i < sizeof worlds / sizeof *worlds; i++)
-        for (enum making making = 0; making < MAKINGS; making++) {
-            struct scene scene = {making, NULL};
-            struct world world = worlds[i];
-            world.time_limit = time_limit;
-            assert_int_equal(world_run(&world, body, &scene), 0);
-        }
+    for (enum making making = 0; making < MAKINGS; making++)
+        assert_int_equal(world_at_once(WORLDS, try_in_world, &(struct trial){body, making, time_limit}), 0);
 }
 
 /* Rank 0 comes when the others have given up. */
@@ -120,33 +132,29 @@ static int warn(weft_context *context, int rank, void *argument)
     return 0;
 }
 
+/* Its standard error goes to a file. */
+static int warn_in_world(int number, const void *argument)
+{
+    char path[] = "/tmp/weft-making-XXXXXX", text[4096] = "";
+    const int file = mkstemp(path), kept = dup(STDERR_FILENO);
+    struct scene scene = {*(const enum making *)argument, path};
+    struct world world = worlds[number];
+    world.time_limit = 2 * PATIENCE;
+    if (file < 0 || kept < 0 || dup2(file, STDERR_FILENO) < 0)
+        return 1;
+    const int failed = world_run(&world, warn, &scene);
+    fflush(stderr);
+    dup2(kept, STDERR_FILENO);
+    if (failed && pread(file, text, sizeof text - 1, 0) > 0)
+        fprintf(stderr, "%s", text);
+    unlink(path);
+    return failed;
+}
+
 static void test_a_late_rank_is_named_and_waited_for(void **state)
 {
-    char path[] = "/tmp/weft-making-XXXXXX";
-    int file = mkstemp(path), kept = dup(STDERR_FILENO);
-    assert_true(file >= 0 && kept >= 0);
-    for (size_t i = 0; i < sizeof worlds / sizeof *worlds; i++)
-        for (enum making making = 0; making < MAKINGS; making++) {
-            struct scene scene = {making, path};
-            struct world world = worlds[i];
-            world.time_limit = 2 * PATIENCE;
-            assert_int_equal(ftruncate(file, 0), 0);
-            assert_int_equal(lseek(file, 0, SEEK_SET), 0);
-            fflush(stderr);
-            dup2(file, STDERR_FILENO);
-            int failed = world_run(&world, warn, &scene);
-            fflush(stderr);
-            dup2(kept, STDERR_FILENO);
-            if (failed) {
-                char text[4096] = "";
-                (void)!pread(file, text, sizeof text - 1, 0);
-                fprintf(stderr, "%s", text);
-            }
-            assert_int_equal(failed, 0);
-        }
-    unlink(path);
-    close(file);
-    close(kept);
+    for (enum making making = 0; making < MAKINGS; making++)
+        assert_int_equal(world_at_once(WORLDS, warn_in_world, &making), 0);
 }
 
 /* Rank 0 is in a barrier of another communicator, and comes to the making afterwards. */
@@ -168,7 +176,7 @@ static int cross(weft_context *context, int rank, void *argument)
 
 static void test_a_cycle_is_named(void **state)
 {
-    for (size_t i = 0; i < sizeof worlds / sizeof *worlds; i++) {
+    for (int i = 0; i < WORLDS; i++) {
         struct scene scene = {i % MAKINGS, NULL};
         assert_int_equal(world_run(&worlds[i], cross, &scene), 0);
     }

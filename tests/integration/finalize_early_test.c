@@ -23,11 +23,28 @@ static const struct world worlds[] = {
     {.ranks = 4, .ranks_per_node = 2, .processes = true},
 };
 
+#define WORLDS ((int)(sizeof worlds / sizeof *worlds))
+
+/* What is tried in every world, and how many ranks fail. */
+struct trial {
+    world_body body;
+    void *arguments[WORLDS];
+    int failed;
+};
+
+static int try_in_world(int number, const void *argument)
+{
+    const struct trial *trial = argument;
+    return world_run(&worlds[number], trial->body, trial->arguments[number]) != trial->failed;
+}
+
 /* Rank 0 ends with an error of weft_finalize(), the others see what they expect. */
 static void run_everywhere(world_body body, void *argument)
 {
-    for (size_t i = 0; i < sizeof worlds / sizeof *worlds; i++)
-        assert_int_equal(world_run(&worlds[i], body, argument), 1);
+    struct trial trial = {.body = body, .failed = 1};
+    for (int i = 0; i < WORLDS; i++)
+        trial.arguments[i] = argument;
+    assert_int_equal(world_at_once(WORLDS, try_in_world, &trial), 0);
 }
 
 static bool says(const weft_context *context, const char *words)
@@ -159,8 +176,10 @@ static int skip_a_message(weft_context *context, int rank, void *argument)
 static void test_a_message_that_is_not_sent(void **state)
 {
     int messages[] = {5, 100, 0, 0, 100};
-    for (size_t i = 0; i < sizeof worlds / sizeof *worlds; i++)
-        assert_int_equal(world_run(&worlds[i], skip_a_message, &messages[i]), 1);
+    struct trial trial = {.body = skip_a_message, .failed = 1};
+    for (int i = 0; i < WORLDS; i++)
+        trial.arguments[i] = &messages[i];
+    assert_int_equal(world_at_once(WORLDS, try_in_world, &trial), 0);
 }
 
 /* Whether rank 0 is seen to be in weft_finalize(). */
@@ -211,8 +230,7 @@ static int give_and_finalize(weft_context *context, int rank, void *argument)
 
 static void test_a_rank_that_has_done_its_part_waits(void **state)
 {
-    for (size_t i = 0; i < sizeof worlds / sizeof *worlds; i++)
-        assert_int_equal(world_run(&worlds[i], give_and_finalize, NULL), 0);
+    assert_int_equal(world_at_once(WORLDS, try_in_world, &(struct trial){.body = give_and_finalize}), 0);
 }
 
 int main(void)

@@ -100,10 +100,11 @@ SAME = ["--model", "--optimizer", "--dropout", "--steps", "--tokenizer"]  # opti
 
 
 def reference(launch, words):
-    """What a run that nobody kills ends with; without a tensor axis the mesh does not change that."""
-    chosen = [launch, words]
-    if not any("tensor" in word for word in words):
-        chosen = [["-n", "1"], [word for pair in zip(words[::2], words[1::2]) if pair[0] in SAME for word in pair]]
+    """What a run that nobody kills ends with: of the mesh, only the tensor axis changes that."""
+    tensor = [found[0] for word in words for found in [re.search(r"tensor=(\d+)", word)] if found]
+    chosen = [launch, words] if "auto" in words else [
+        ["-n", tensor[0].split("=")[1] if tensor else "1"],
+        [word for pair in zip(words[::2], words[1::2]) if pair[0] in SAME for word in pair] + (["--mesh", *tensor] if tensor else [])]
     key = str(chosen)
     if key not in hashes:
         code, output, _, hashes[key] = run(f"whole{len(hashes)}", *chosen)

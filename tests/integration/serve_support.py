@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ import time
 BUILD = os.environ.get("BUILD", "build")
 WEFT = os.environ.get("WEFT", os.path.join(BUILD, "weft"))
 FINAL = ("succeeded", "failed", "cancelled")
+HELD = []  # sockets of free_address()
 
 # A user's runs need an account where the server is root (docs/platform.md): any that is there will do.
 ACCOUNT = {"account": "nobody"} if os.geteuid() == 0 else {}
@@ -46,6 +48,28 @@ def small_disk(mib):
         finally:
             kill_those_on(disk)
             subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+def free_address():
+    """An address at which nobody listens. Its port stays bound by this test, so that no other program is given it by chance,
+    neither to listen at nor for a connection; `weft serve` may still listen there, as both have SO_REUSEADDR."""
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", 0))
+    HELD.append(held)
+    return f"http://127.0.0.1:{held.getsockname()[1]}"
+
+
+def serve_at(directory, address):
+    """A server of one slot, for tests of what comes before it or goes on after it."""
+    return subprocess.Popen([WEFT, "serve", "--state", directory, "--listen", address.split("//")[1], "--pods", "1x1x1"],
+                            stdout=subprocess.DEVNULL)
+
+
+def start(*words, server):
+    """A command that goes on beside the test."""
+    return subprocess.Popen([WEFT, *words], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            env={**os.environ, "WEFT_SERVER": server})
 
 
 class Serve:
