@@ -77,7 +77,7 @@ static void replacements_report_used_up(struct replacements *replacements)
     output_say(replacements->output, line);
 }
 
-static void replacements_see_losses(struct replacements *replacements)
+void replacements_see_losses(struct replacements *replacements)
 {
     const struct verdict *verdict = replacements->verdict;
     for (; replacements->seen < verdict->losses; replacements->seen++) {

@@ -84,10 +84,12 @@ static uint32_t scaling_staying(const struct scaling *scaling)
     return ranks - (scaling->leaving >= 0 && verdict->ends[scaling->leaving] == -1);
 }
 
-/* Ranks that were lost meanwhile, and are not replaced, need not leave any more. */
+/* A rank that was lost meanwhile is not replaced while others are to leave: one of them stays. */
 static void scaling_count_losses(struct scaling *scaling)
 {
     struct verdict *verdict = scaling->verdict;
+    replacements_see_losses(scaling->replacements);
+    scaling->excess -= replacements_withdraw(scaling->replacements, scaling->excess);
     if (scaling->leaving >= 0 && verdict->ends[scaling->leaving] != -1)
         scaling->leaving = -1;
     if (scaling->leaving >= 0 && scaling->leaving == scaling_lowest(verdict)) {

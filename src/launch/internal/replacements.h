@@ -49,6 +49,9 @@ void replacements_close(struct replacements *replacements);
 /** Whether ranks are started at all: the job goes on. Once this is false it remains so. */
 bool replacements_are_wanted(const struct replacements *replacements);
 
+/** Request replacements of ranks that were lost since the last call, as far as restarts are left. */
+void replacements_see_losses(struct replacements *replacements);
+
 /** How many ranks could be started now, besides those that are requested. */
 uint32_t replacements_free_slots(const struct replacements *replacements);
 
