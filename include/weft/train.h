@@ -78,6 +78,25 @@
  *
  * On one rank, nothing differs from `zero` 0. A program that is written for ZeRO-3 runs with any.
  *
+ * ## When ranks are lost, join or leave
+ *
+ * Under weft run --min-ranks, a training over weft_world() survives the loss of ranks, takes in ranks that --restarts
+ * or weft scale starts, and lets go of those that weft scale releases. The program then is a loop:
+ *
+ *     weft_status status = weft_training_start(training);
+ *     while (weft_world(context) && (status != WEFT_OK || weft_training_steps(training) < 1000)) {
+ *         if (status != WEFT_OK || weft_training_waiting(training)) {
+ *             if ((status = weft_training_recover(training)) != WEFT_OK)
+ *                 return fail(weft_message(context));
+ *         } else if (weft_training_is_new(training)) {
+ *             status = ... set the initial values, weft_training_share() ...
+ *         } else {
+ *             status = ... a step, with arrays and numbers of micro-batches as they are now ...
+ *         }
+ *     }
+ *
+ * The weights are those of a run that lost no rank, bit for bit. examples/elastic.c is a whole program.
+ *
  * ## Errors
  *
  * As in weft/weft.h: a status, and a message in weft_message(context). If ranks disagree (a missing parameter, different
@@ -195,7 +214,8 @@ WEFT_API int weft_training_parameter(weft_training *training, const weft_paramet
 /**
  * Compare the registered parameters with the other ranks, and lay out values, gradients and optimizer state, all zero.
  *
- * Collective. Parameters cannot be registered after it.
+ * Collective. Parameters cannot be registered after it. On a rank that has joined a running job, while the others are
+ * in weft_training_recover(), it also brings their values, optimizer state and step.
  *
  * Errors: WEFT_ERROR_MISMATCH names a parameter that some ranks lack or have with another shape, and these ranks;
  * WEFT_ERROR_STATE if there is no parameter, or the training has started; WEFT_ERROR_ARGUMENT if there are fewer
@@ -206,9 +226,10 @@ WEFT_API weft_status weft_training_start(weft_training *training);
 /**
  * The values of a parameter: f32, in the shape of its registration, row-major.
  *
- * `parameter` is the number that weft_training_parameter() returned. The array is in memory of weft_alloc(), belongs to
- * the training and stays where it is until weft_training_close(). Under ZeRO-3 it stays from weft_training_gather() to
- * weft_training_release() or weft_training_step(); what the program writes to it is lost without weft_training_share().
+ * `parameter` is the number that weft_training_parameter() returned. The array is in memory of weft_alloc(), belongs
+ * to the training and stays where it is until weft_training_recover() or weft_training_close(). Under ZeRO-3 it stays
+ * from weft_training_gather() to weft_training_release() or weft_training_step(); what the program writes to it is
+ * lost without weft_training_share().
  *
  * Errors: NULL, without a message, before weft_training_start(), for a number that is no parameter, or under ZeRO-3 if
  * the values are not gathered.
@@ -219,8 +240,8 @@ WEFT_API float *weft_training_values(weft_training *training, int parameter);
  * The array for the gradient of a parameter, of one micro-batch at a time, in the shape of its values.
  *
  * Every micro-batch has to write all of it; Weft does not clear it. The array is in memory of weft_alloc(), belongs to
- * the training and stays where it is until weft_training_close(). Under ZeRO-2 and 3 it stays until
- * weft_training_ready(): ask for it in each micro-batch.
+ * the training and stays where it is until weft_training_recover() or weft_training_close(). Under ZeRO-2 and 3 it
+ * stays until weft_training_ready(): ask for it in each micro-batch.
  *
  * Errors: NULL before weft_training_start() or for a number that is no parameter; under ZeRO-2 and 3 also if the gradient
  * is ready already, or without memory. There is a message in the last case only.
@@ -316,6 +337,58 @@ WEFT_API weft_status weft_training_step(weft_training *training, double rate, we
 
 /** The number of steps done, including those before the checkpoint that was loaded. */
 WEFT_API uint64_t weft_training_steps(const weft_training *training);
+
+/* ---- when ranks are lost, join or leave ---- */
+
+/**
+ * Go on with the ranks that there are now.
+ *
+ * Call it on every rank if a call has failed because a rank was lost, or if weft_training_waiting() is not 0. It
+ * changes weft_world(), by weft_shrink() or weft_grow(), unless the program has called one of these. Then it lays the
+ * training out for the ranks of the new world, and brings values, optimizer state and step of the rank that has
+ * completed most steps to all, newcomers included: these are in weft_training_start(). Survivors are at most one step
+ * apart. Micro-batches of an unfinished step are discarded. If further ranks are lost meanwhile, it begins again.
+ *
+ * Afterwards the program goes on at weft_training_steps(), with its new share of micro-batches. It gets all arrays
+ * again, calls weft_training_keep_bf16() again, and gathers again (ZeRO-3). The number of micro-batches in a global
+ * batch and the scale of the learning rate stay those of the ranks that the job began with. If no rank is left that
+ * has completed a step or loaded a checkpoint, the training is new again: see weft_training_is_new().
+ *
+ * On a rank that weft scale has released, it returns WEFT_OK, and weft_world() is NULL: call weft_training_close() and
+ * weft_finalize().
+ *
+ * With `zero`, a lost rank takes its part of the state along. Then all ranks go back to the newest checkpoint, if this
+ * training has saved or loaded one. Ranks that join or leave lose nothing: before, each rank copies its part of the
+ * state to another one, which needs memory for twice its part.
+ *
+ * Collective over the ranks of the new world.
+ *
+ * Errors: if no rank is lost and weft_training_waiting() is 0, the error of the last call that failed, again; without one,
+ * WEFT_ERROR_STATE. WEFT_ERROR_MISMATCH if ranks made different calls, again. WEFT_ERROR_STATE also with
+ * WEFT_OPTIMIZER_OWN, whose state Weft does not know, or over another communicator than weft_world(): then the world has
+ * changed, and the program may close this training and open another one.
+ * WEFT_ERROR_ARGUMENT if there are fewer micro-batches than ranks; WEFT_ERROR_DATA if the state is lost and there is no
+ * checkpoint. Also those of weft_shrink() and weft_training_start().
+ */
+WEFT_API weft_status weft_training_recover(weft_training *training);
+
+/**
+ * The number of ranks that wait to join or are to leave, as of the last step: the same on all ranks.
+ *
+ * Unless it is 0, call weft_training_recover() before the next step. Steps tell it along with the norm of the
+ * gradient, for nothing. Always 0 over another communicator than weft_world().
+ */
+WEFT_API int weft_training_waiting(const weft_training *training);
+
+/**
+ * Whether the values are still to be set: before the first weft_training_share(), weft_training_load() that found a
+ * checkpoint, or step.
+ *
+ * The same on all ranks after weft_training_start() and weft_training_recover(). False on a rank that has joined a
+ * training under way. True again after weft_training_recover() if no rank is left that has completed a step or loaded
+ * a checkpoint.
+ */
+WEFT_API bool weft_training_is_new(const weft_training *training);
 
 /* ---- checkpoints ---- */
 

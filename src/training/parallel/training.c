@@ -2,16 +2,17 @@
 /* Opening a training, registering parameters, starting. */
 #include "training/parallel/training.h"
 
-#include "base/library_error.h"
 #include "training/parallel/agreement.h"
-#include "training/parallel/internal/tensor_names.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 weft_status training_note_error(weft_training *training, weft_status status, const struct error *error)
 {
-    return status == WEFT_OK ? WEFT_OK : weft_note_error(training->context, status, error->text);
+    if (status == WEFT_OK)
+        return WEFT_OK;
+    training->last = *error;
+    return weft_note_error(training->context, status, error->text);
 }
 
 weft_status training_check_started(const weft_training *training, const char *call, struct error *error)
@@ -112,13 +113,13 @@ weft_status weft_training_open(weft_context *context, weft_comm *comm, const wef
         free(training);
         return status;
     }
-    training->rank = (uint32_t)weft_comm_rank(comm);
-    training->ranks = (uint32_t)weft_comm_size(comm);
-    if (training->ranks > 1)
-        training->zero =
-            training->config.zero ? (uint32_t)training->config.zero : (uint32_t)training->config.shard_optimizer;
-    if (!training->config.micro_batches)
-        training->config.micro_batches = (int)training->ranks;
+    training_take_ranks(training, comm);
+    training->is_over_world = comm == weft_world(context);
+    if (!training->is_over_world || training->epoch == 0) {
+        training->rate_ranks = training->ranks;
+        if (!training->config.micro_batches)
+            training->config.micro_batches = (int)training->ranks;
+    }
     *result = training;
     return WEFT_OK;
 }
@@ -128,18 +129,12 @@ void weft_training_close(weft_training *training)
     if (!training)
         return;
     struct device *device = training->device;
-    training_close_gradients(training);
-    training_close_values(training);
+    training_close_layout(training);
+    training_close_former(training);
     device->close(device);
-    free(training->segments);
-    free(training->groups);
-    free((void *)training->order);
-    free(training->positions);
-    free(training->group_of);
-    free(training->ready);
-    free(training->missing);
     free(training->index_of);
     free(training->description.parameters);
+    free(training->directory);
     free(training);
 }
 
@@ -194,18 +189,6 @@ int weft_training_parameter(weft_training *training, const weft_parameter *param
 
 /* ---- starting ---- */
 
-/* Put the parameters into rank 0's order. */
-static weft_status agree_names(weft_training *training, struct error *error)
-{
-    struct model_description *description = &training->description;
-    const size_t count = description->parameter_count;
-    training->index_of = calloc(count, sizeof *training->index_of);
-    if (!training->index_of)
-        return error_memory(error, count * sizeof *training->index_of, "the list of parameters");
-    return tensor_names_agree(training->context, training->comm, description->parameters, (uint32_t)count,
-                              training->index_of, error);
-}
-
 weft_status weft_training_start(weft_training *training)
 {
     struct error error = {0};
@@ -216,24 +199,9 @@ weft_status weft_training_start(weft_training *training)
     else if (!training->description.parameter_count)
         status = error_set(&error, WEFT_ERROR_STATE,
                            "there is nothing to train: register parameters with weft_training_parameter()");
-    else if ((uint32_t)training->config.micro_batches < training->ranks)
-        status = error_set(&error, WEFT_ERROR_ARGUMENT,
-                           "a global batch of %d micro-batches cannot be divided over %u ranks; use at least %u "
-                           "micro-batches, or fewer ranks",
-                           training->config.micro_batches, training->ranks, training->ranks);
     /* A failure on one rank is a failure on all, so that no rank waits for one that has exited. */
     status = agreement_reach(training->context, training->comm, status, &error, &speaks);
     if (status == WEFT_OK)
-        status = agree_names(training, &error);
-    if (status == WEFT_OK)
-        status =
-            agreement_reach(training->context, training->comm, training_lay_out(training, &error), &error, &speaks);
-    if (status == WEFT_OK)
-        status =
-            agreement_reach(training->context, training->comm, training_open_values(training, &error), &error, &speaks);
-    if (status == WEFT_OK)
-        status = agreement_reach(training->context, training->comm, training_open_gradients(training, &error), &error,
-                                 &speaks);
-    training->started |= status == WEFT_OK;
+        status = training_enter_world(training, &error);
     return training_note_error(training, status, &error);
 }

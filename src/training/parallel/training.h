@@ -13,6 +13,7 @@
 #include "training/optimizer/optimizer.h"
 #include "training/parallel/sharding/gradient_groups.h"
 #include "training/parallel/sharding/value_groups.h"
+#include "training/parallel/state_copies.h"
 
 #include <weft/train.h>
 
@@ -59,8 +60,11 @@ struct weft_training {
     struct optimizer optimizer;
     struct device *device;
     bool started;
+    bool is_over_world; /**< of the context, whose ranks may change */
+    int epoch;          /**< of the context in which `comm` was made */
     uint32_t rank, ranks;
-    uint32_t zero; /**< 0 on one rank */
+    uint32_t zero;       /**< 0 on one rank */
+    uint32_t rate_ranks; /**< the ranks at the beginning, for the learning rate; 0: not known yet by one that joins */
 
     struct model_description
         description;    /**< parameters alone: as registered here, after the start in rank 0's order */
@@ -77,6 +81,18 @@ struct weft_training {
     uint16_t *bf16_values;             /**< the program's copy; NULL: none */
 
     uint64_t steps;
+    bool has_values;   /**< they were shared, loaded, trained, or brought from other ranks */
+    bool is_updating;  /**< a step has begun to change values and moments, and is not done */
+    int waiting;       /**< ranks that wait to join or are to leave, as of the last step */
+    char *directory;   /**< of the checkpoints; NULL: none was written or read */
+    struct error last; /**< of the last call that failed since the last step */
+
+    /* While the ranks change (training_recovery.c). */
+    bool is_behind; /**< this rank lacks the newest state: its arrays are not the former's, still needed */
+    struct weft_training *former; /**< this training as it was in the former world: values, moments, steps; or NULL */
+    struct state_copies *copies;  /**< of the former world's state, before ranks leave; NULL: none */
+    int previous;                 /**< first rank of the one whose copies this rank has */
+
     struct micro_batch_share share; /**< this rank's micro-batches of a global batch */
     uint32_t index;                 /**< of the current one in the share */
     bool *ready;                    /**< of each parameter, in the current micro-batch */
@@ -105,6 +121,7 @@ struct weft_training {
 enum training_flag {
     TRAINING_FLAG_MISSING, /**< some gradient was not ready */
     TRAINING_FLAG_DISORDERED,
+    TRAINING_FLAG_WAITING, /**< the sum is the number of ranks that wait to join or are to leave */
     TRAINING_FLAGS,
 };
 
@@ -135,6 +152,50 @@ weft_status training_check_started(const weft_training *training, const char *ca
 /** ARGUMENT if `number` is not one of `count`; STATE before weft_training_start(). The message names `what`. */
 weft_status training_check_number(const weft_training *training, int number, size_t count, const char *what,
                                   struct error *error);
+
+/* ---- training_world.c ---- */
+
+/** Take the communicator of the world: the ranks have changed, or the training is being opened. Local. */
+void training_take_ranks(weft_training *training, weft_comm *comm);
+
+/**
+ * Lay the training out over its ranks: names, segments and groups, values, gradients. Where ranks have changed since
+ * the job began, they also agree on what newcomers cannot know, and bring all to the newest state
+ * (training_restore()). Collective. Errors: those of weft_training_start() and weft_training_recover().
+ */
+weft_status training_enter_world(weft_training *training, struct error *error);
+
+/** Put the arrays of the training aside as its `former`; close them if there is one already. Local. Errors: MEMORY. */
+weft_status training_leave_world(weft_training *training, struct error *error);
+
+/** Free the arrays and everything else that depends on the ranks. */
+void training_close_layout(weft_training *training);
+
+/** Free the former and the copies, if there are any. */
+void training_close_former(weft_training *training);
+
+/* ---- training_recovery.c ---- */
+
+/** How far a rank has come, as ranks exchange it after they have changed. */
+struct training_standing {
+    uint64_t steps;
+    uint64_t copied; /**< the step of its copies: of its part, and of a lost neighbor's; UINT64_MAX: none */
+    uint32_t micro_batches, rate_ranks; /**< rate_ranks 0: it has joined, and does not know them */
+    bool has_state;                     /**< all values and moments that this rank held after `steps`, at least 1 */
+};
+
+/** That of this rank. */
+struct training_standing training_describe_standing(const weft_training *training);
+
+/** Whether this rank lacks the newest state that some rank has; `all` has the standings of all. */
+bool training_lacks_state(const weft_training *training, const struct training_standing *all);
+
+/**
+ * Bring values, moments and step of the rank that has come farthest to all ranks; `all` has their standings. Without
+ * such a rank the training is new. The former is closed. Collective. Errors: DATA if the state is lost and there is
+ * no checkpoint; MEMORY.
+ */
+weft_status training_restore(weft_training *training, const struct training_standing *all, struct error *error);
 
 /* ---- training_layout.c ---- */
 
@@ -176,7 +237,18 @@ void training_close_values(weft_training *training);
 struct group_range training_value_range(const weft_training *training, uint32_t group);
 uint32_t training_value_groups(const weft_training *training);
 
+/** What this rank holds of values and moments. The list is the caller's to free. Errors: MEMORY. */
+weft_status training_list_pieces(const weft_training *training, struct state_pieces *pieces, struct error *error);
+
+/** The layout of all ranks' pieces. Collective. Errors: MEMORY. */
+weft_status training_open_layout(const weft_training *training, struct state_layout **layout, struct error *error);
+
 /** The slices have new values: bring them to the ranks that keep all. Gathered groups are released. */
 weft_status training_values_updated(weft_training *training, struct error *error);
+
+/* ---- training_checkpoint.c ---- */
+
+/** weft_training_load() of a training that has started on all ranks. `directory` NULL on rank 0: there is none. */
+weft_status training_load_newest(weft_training *training, const char *directory, bool *found, struct error *error);
 
 #endif

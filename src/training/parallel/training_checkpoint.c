@@ -8,41 +8,11 @@
 #include "training/model/file/shape_json.h"
 #include "training/parallel/agreement.h"
 #include "training/parallel/state_transfer.h"
-#include "training/parallel/value_pieces.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- where the state is ---- */
-
-/* The pieces of this rank, to be freed. */
-static weft_status list_pieces(const weft_training *training, struct state_pieces *pieces, struct error *error)
-{
-    const struct model_description *description = &training->description;
-    const size_t room = 2 * description->parameter_count;
-    *pieces = (struct state_pieces){.description = description, .pieces = calloc(room, sizeof *pieces->pieces)};
-    if (!pieces->pieces)
-        return error_memory(error, room * sizeof *pieces->pieces, "a list of pieces");
-    for (uint32_t i = 0; i < description->parameter_count; i++) {
-        const uint32_t group = training_sums_slices(training) ? training->group_of[i] : 0;
-        const struct model_parameter *parameter = &description->parameters[i];
-        value_pieces_append(training->values, group, i,
-                            parameter->offset - training_value_range(training, group).offset, parameter->count, pieces);
-    }
-    return WEFT_OK;
-}
-
-static weft_status open_layout_of_pieces(const weft_training *training, struct state_layout **layout, bool *speaks,
-                                         struct error *error)
-{
-    struct state_pieces pieces = {0};
-    weft_status status = list_pieces(training, &pieces, error);
-    status = agreement_reach(training->context, training->comm, status, error, speaks);
-    if (status == WEFT_OK)
-        status = state_layout_open(training->context, training->comm, &pieces, layout, speaks, error);
-    free(pieces.pieces);
-    return status;
-}
 
 /* The layout of a training that has been started on all ranks. `call` is for the message if it has not. */
 static weft_status open_layout(const weft_training *training, const char *call, struct state_layout **layout,
@@ -51,7 +21,7 @@ static weft_status open_layout(const weft_training *training, const char *call, 
     bool speaks;
     weft_status status = training_check_started(training, call, error);
     status = agreement_reach(training->context, training->comm, status, error, &speaks);
-    return status == WEFT_OK ? open_layout_of_pieces(training, layout, &speaks, error) : status;
+    return status == WEFT_OK ? training_open_layout(training, layout, error) : status;
 }
 
 static const char *optimizer_name(const weft_training *training)
@@ -120,6 +90,19 @@ static weft_status collect_and_write(weft_training *training, const struct state
     return status;
 }
 
+/* A state that is lost with a rank can be read there. */
+static weft_status remember_directory(weft_training *training, const char *directory, struct error *error)
+{
+    if (training->directory && strcmp(training->directory, directory) == 0)
+        return WEFT_OK;
+    char *copy = strdup(directory);
+    if (!copy)
+        return error_memory(error, strlen(directory), "the name of a directory");
+    free(training->directory);
+    training->directory = copy;
+    return WEFT_OK;
+}
+
 weft_status weft_training_save(weft_training *training, const char *directory, unsigned keep)
 {
     struct error error = {0};
@@ -127,6 +110,8 @@ weft_status weft_training_save(weft_training *training, const char *directory, u
     weft_status status = open_layout(training, "weft_training_save()", &layout, &error);
     if (status == WEFT_OK)
         status = collect_and_write(training, layout, directory, keep, &error);
+    if (status == WEFT_OK)
+        status = remember_directory(training, directory, &error);
     state_layout_close(layout);
     return training_note_error(training, status, &error);
 }
@@ -162,34 +147,48 @@ struct finding {
     uint64_t found, steps;
 };
 
-weft_status weft_training_load(weft_training *training, const char *directory, bool *found)
+weft_status training_load_newest(weft_training *training, const char *directory, bool *found, struct error *error)
 {
-    struct error error = {0};
     struct finding finding = {0};
     struct state_layout *layout = NULL;
     struct checkpoint *checkpoint = NULL;
     bool speaks;
-    weft_status status = open_layout(training, "weft_training_load()", &layout, &error);
+    weft_status status = training_open_layout(training, &layout, error);
     if (status == WEFT_OK) {
-        if (layout->rank == 0)
-            status = find_checkpoint(training, directory, &checkpoint, &error);
+        if (layout->rank == 0 && directory)
+            status = find_checkpoint(training, directory, &checkpoint, error);
         if (status == WEFT_OK && checkpoint)
             finding = (struct finding){.found = 1, .steps = checkpoint_get_state(checkpoint)->step};
-        status = agreement_reach(training->context, training->comm, status, &error, &speaks);
+        status = agreement_reach(training->context, training->comm, status, error, &speaks);
     }
     if (status == WEFT_OK)
         status = library_error(training->context, weft_broadcast(&finding, sizeof finding, WEFT_U8, 0, training->comm),
-                               &error);
+                               error);
     if (status == WEFT_OK && finding.found)
-        status = state_layout_read(layout, checkpoint, directory, &speaks, &error);
+        status = state_layout_read(layout, checkpoint, directory, &speaks, error);
     if (status == WEFT_OK && finding.found) {
         training->steps = finding.steps;
-        if (training->bf16_values)
-            status = weft_training_keep_bf16(training, training->bf16_values);
+        training->has_values = true;
     }
-    if (status == WEFT_OK)
-        *found = finding.found;
+    *found = finding.found;
     checkpoint_close(checkpoint);
     state_layout_close(layout);
-    return status == WEFT_OK || !error.status ? status : training_note_error(training, status, &error);
+    return status;
+}
+
+weft_status weft_training_load(weft_training *training, const char *directory, bool *found)
+{
+    struct error error = {0};
+    bool speaks, there = false;
+    weft_status status = training_check_started(training, "weft_training_load()", &error);
+    status = agreement_reach(training->context, training->comm, status, &error, &speaks);
+    if (status == WEFT_OK)
+        status = training_load_newest(training, directory, &there, &error);
+    if (status == WEFT_OK && there)
+        status = remember_directory(training, directory, &error);
+    if (status == WEFT_OK && there && training->bf16_values)
+        status = weft_training_keep_bf16(training, training->bf16_values);
+    if (status == WEFT_OK)
+        *found = there;
+    return status == WEFT_OK || error.status ? training_note_error(training, status, &error) : status;
 }

@@ -51,11 +51,16 @@ weft_status training_open_gradients(weft_training *training, struct error *error
 void training_close_gradients(weft_training *training)
 {
     gradient_groups_close(training->gradients); /* ends reductions, which use the arrays below */
-    for (uint32_t g = 0; g < training->group_count; g++)
+    training->gradients = NULL;
+    for (uint32_t g = 0; g < training->group_count; g++) {
         weft_free(training->context, training->groups[g].gradient);
+        training->groups[g].gradient = NULL;
+    }
     for (uint32_t i = 0; i < training->reduction_count; i++)
         weft_free(training->context, training->reductions[i].gradient);
+    training->reduction_count = 0;
     free(training->sums);
+    training->sums = NULL;
 }
 
 /* ---- where gradients are ---- */

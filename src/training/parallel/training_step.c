@@ -48,6 +48,7 @@ static void sum_own_squares(weft_training *training)
 struct step_sums {
     double norm; /* of the averaged gradient */
     bool missing, disordered;
+    int waiting; /* ranks that wait to join or are to leave */
 };
 
 static weft_status sum_over_ranks(weft_training *training, struct step_sums *sums, weft_training_result *result,
@@ -56,6 +57,7 @@ static weft_status sum_over_ranks(weft_training *training, struct step_sums *sum
     const size_t micro_batches = (size_t)training->config.micro_batches;
     const double mean = 1.0 / training->config.micro_batches;
     training->flags[TRAINING_FLAG_DISORDERED] = training->disordered;
+    training->flags[TRAINING_FLAG_WAITING] = training->is_over_world ? weft_waiting(training->context) : 0;
     sum_own_squares(training);
     weft_status status = training->device->finish(training->device, error);
     if (status == WEFT_OK && training->ranks > 1)
@@ -65,7 +67,8 @@ static weft_status sum_over_ranks(weft_training *training, struct step_sums *sum
             error);
     *sums = (struct step_sums){.norm = mean * sqrt(tree_sum(training->sums, training->blocks)),
                                .missing = training->flags[TRAINING_FLAG_MISSING] > 0,
-                               .disordered = training->flags[TRAINING_FLAG_DISORDERED] > 0};
+                               .disordered = training->flags[TRAINING_FLAG_DISORDERED] > 0,
+                               .waiting = (int)training->flags[TRAINING_FLAG_WAITING]};
     result->gradient_norm = sums->norm;
     for (size_t i = 0; i < WEFT_TRAINING_NOTES; i++)
         result->notes[i] = mean * tree_sum(training->notes + i * micro_batches, micro_batches);
@@ -176,9 +179,10 @@ static weft_status training_take_step(weft_training *training, double rate, weft
         status = sum_over_ranks(training, &sums, result, error);
     if (status != WEFT_OK)
         return status;
-    result->rate = learning_rate_scaled(rate, config->rate_scaling, training->ranks);
+    result->rate = learning_rate_scaled(rate, config->rate_scaling, training->rate_ranks);
     if ((status = check_sums(training, &sums, result, error)) != WEFT_OK)
         return status;
+    training->is_updating = true;
     const double clip = config->clip > 0 && sums.norm > config->clip ? config->clip / sums.norm : 1;
     status = training_step_apply(
         training,
@@ -188,6 +192,10 @@ static weft_status training_take_step(weft_training *training, double rate, weft
     training->wait_seconds = 0;
     if (status == WEFT_OK) {
         result->step = ++training->steps;
+        training->is_updating = false;
+        training->has_values = true;
+        training->waiting = sums.waiting;
+        error_clear(&training->last);
         status = reorder(training, sums.disordered, error);
     }
     return status;

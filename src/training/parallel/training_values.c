@@ -3,6 +3,8 @@
 #include "training/parallel/training.h"
 
 #include "base/library_error.h"
+#include "training/parallel/agreement.h"
+#include "training/parallel/value_pieces.h"
 
 #include <stdlib.h>
 
@@ -37,6 +39,7 @@ weft_status training_open_values(weft_training *training, struct error *error)
         .second_moments =
             training->config.optimizer != WEFT_OPTIMIZER_OWN && optimizer_has_second_moments(training->optimizer.kind),
         .no_moments = training->config.optimizer == WEFT_OPTIMIZER_OWN,
+        .former = training->former && !training->is_behind ? training->former->values : NULL,
     };
     weft_status status = value_groups_open(&config, &training->values, error);
     if (!ranges)
@@ -64,6 +67,34 @@ float *weft_training_values(weft_training *training, int parameter)
     if (!training_gathers(training))
         return value_groups_flat(training->values) + offset;
     return group->values ? group->values + (offset - group->range.offset) : NULL;
+}
+
+weft_status training_list_pieces(const weft_training *training, struct state_pieces *pieces, struct error *error)
+{
+    const struct model_description *description = &training->description;
+    const size_t room = 2 * description->parameter_count;
+    *pieces = (struct state_pieces){.description = description, .pieces = calloc(room, sizeof *pieces->pieces)};
+    if (!pieces->pieces)
+        return error_memory(error, room * sizeof *pieces->pieces, "a list of pieces");
+    for (uint32_t i = 0; i < description->parameter_count; i++) {
+        const uint32_t group = training_sums_slices(training) ? training->group_of[i] : 0;
+        const struct model_parameter *parameter = &description->parameters[i];
+        value_pieces_append(training->values, group, i,
+                            parameter->offset - training_value_range(training, group).offset, parameter->count, pieces);
+    }
+    return WEFT_OK;
+}
+
+weft_status training_open_layout(const weft_training *training, struct state_layout **layout, struct error *error)
+{
+    struct state_pieces pieces = {0};
+    bool speaks;
+    weft_status status = training_list_pieces(training, &pieces, error);
+    status = agreement_reach(training->context, training->comm, status, error, &speaks);
+    if (status == WEFT_OK)
+        status = state_layout_open(training->context, training->comm, &pieces, layout, &speaks, error);
+    free(pieces.pieces);
+    return status;
 }
 
 weft_status weft_training_get_arrays(weft_training *training, weft_training_arrays *arrays)
@@ -150,6 +181,7 @@ weft_status weft_training_share(weft_training *training)
         if (whole && status == WEFT_OK && training_gathers(training))
             value_groups_store(training->values, g, whole);
     }
+    training->has_values |= status == WEFT_OK;
     if (status == WEFT_OK && training->bf16_values)
         return weft_training_keep_bf16(training, training->bf16_values);
     return training_note_error(training, status, &error);

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A training goes on after its ranks have changed.
+ *
+ * The survivors of a failure are at most one step apart: a rank that has the sums of a step needs no other rank to
+ * complete it without ZeRO, and no step is summed without all ranks. Those that have completed it send their values
+ * and moments to the others and to newcomers. With ZeRO, parts of the state are lost with a rank, and the newest
+ * checkpoint is read. Before ranks leave, each rank gives a copy of its part to another one.
+ */
+#include "training/parallel/training.h"
+
+#include "base/library_error.h"
+#include "training/parallel/agreement.h"
+#include "training/parallel/state_transfer.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RECOVERY_ATTEMPTS 16 /* at most; each further failure during the call costs one */
+
+/* ---- how far the ranks have come ---- */
+
+static bool previous_is_lost(const weft_training *training)
+{
+    for (int r = 0; r < (int)training->ranks; r++)
+        if (weft_comm_first_rank(training->comm, r) == training->previous)
+            return false;
+    return true;
+}
+
+/* The step of the copies that this rank has: of its part, and if the previous rank is lost, of that one's. */
+static uint64_t copied_step(const weft_training *training)
+{
+    uint64_t own[2], of_previous[2];
+    if (!training->copies)
+        return UINT64_MAX;
+    state_copies_steps(training->copies, false, own);
+    state_copies_steps(training->copies, true, of_previous);
+    const uint64_t step = training->former->steps;
+    for (int i = 0; i < 2; i++)
+        if (own[i] == step && (of_previous[i] == step || !previous_is_lost(training)))
+            return step;
+    return UINT64_MAX;
+}
+
+struct training_standing training_describe_standing(const weft_training *training)
+{
+    const weft_training *former = training->former;
+    struct training_standing standing;
+    memset(&standing, 0, sizeof standing); /* and what lies between its members */
+    standing.copied = UINT64_MAX;
+    standing.rate_ranks = training->rate_ranks;
+    standing.micro_batches = (uint32_t)training->config.micro_batches;
+    if (!former || !former->steps) /* initial values are set again: some may not have come */
+        return standing;
+    standing.steps = former->steps;
+    standing.copied = copied_step(training);
+    standing.has_state = !former->is_updating;
+    return standing;
+}
+
+/* How far the training had come; 0: it is new. *held: how far, on a rank that still has its state; 0: none has. */
+static uint64_t find_farthest(const struct training_standing *all, uint32_t ranks, uint64_t *held)
+{
+    uint64_t steps = 0;
+    *held = 0;
+    for (uint32_t r = 0; r < ranks; r++) {
+        steps = all[r].steps > steps ? all[r].steps : steps;
+        *held = all[r].has_state && all[r].steps > *held ? all[r].steps : *held;
+    }
+    return steps;
+}
+
+bool training_lacks_state(const weft_training *training, const struct training_standing *all)
+{
+    const struct training_standing *own = &all[training->rank];
+    uint64_t held;
+    (void)find_farthest(all, training->ranks, &held);
+    return !own->has_state || own->steps < held;
+}
+
+/* Whether every rank that has a state has copies of this step. */
+static bool all_have_copies(const struct training_standing *all, uint32_t ranks, uint64_t step)
+{
+    for (uint32_t r = 0; r < ranks; r++)
+        if (all[r].has_state && all[r].copied != step)
+            return false;
+    return true;
+}
+
+/* ---- the state ---- */
+
+/* What this rank has of the former world's state. */
+static weft_status list_former_pieces(const weft_training *training, bool from_copies, struct state_pieces *pieces,
+                                      struct error *error)
+{
+    const weft_training *former = training->former;
+    weft_status status =
+        from_copies ? state_copies_pieces(training->copies, former->steps, previous_is_lost(training), pieces, error)
+                    : training_list_pieces(former, pieces, error);
+    pieces->description = &training->description;
+    for (size_t i = 0; status == WEFT_OK && i < pieces->count; i++) { /* the order of parameters may be another one */
+        const char *name = former->description.parameters[pieces->pieces[i].parameter].name;
+        pieces->pieces[i].parameter =
+            (uint32_t)(model_parameter_find(&training->description, name) - training->description.parameters);
+    }
+    return status;
+}
+
+/* From the ranks that have it (`has`: this one) to all. *moved: no part of it is missing. */
+static weft_status move_training_state(weft_training *training, bool has, bool from_copies, bool *moved,
+                                       struct error *error)
+{
+    struct state_pieces pieces = {.description = &training->description};
+    struct state_layout *source = NULL, *target = NULL;
+    bool speaks;
+    weft_status status = has ? list_former_pieces(training, from_copies, &pieces, error) : WEFT_OK;
+    status = agreement_reach(training->context, training->comm, status, error, &speaks);
+    if (status == WEFT_OK)
+        status = training_open_layout(training, &target, error);
+    if (status == WEFT_OK)
+        status = state_layout_open(training->context, training->comm, &pieces, &source, &speaks, error);
+    *moved = status == WEFT_OK && source->arrays == target->arrays;
+    if (status == WEFT_ERROR_ARGUMENT) { /* no rank holds some element */
+        error_clear(error);
+        status = WEFT_OK;
+    }
+    if (*moved)
+        status = state_layout_move(source, target, error);
+    state_layout_close(source);
+    state_layout_close(target);
+    free(pieces.pieces);
+    return status;
+}
+
+static weft_status read_lost_state(weft_training *training, uint64_t step, struct error *error)
+{
+    bool found = false;
+    if (training->former)
+        training->former->is_updating = true; /* its arrays may be those of the new world */
+    weft_status status = training_load_newest(training, training->directory, &found, error);
+    if (status != WEFT_OK || found)
+        return status;
+    return error_set(
+        error, WEFT_ERROR_DATA,
+        "the state after step %" PRIu64
+        " is lost with a rank that held a part of it, and this training has saved no checkpoint to go back "
+        "to; call weft_training_save() now and then, or use zero 0",
+        step);
+}
+
+void training_close_former(weft_training *training)
+{
+    weft_training *former = training->former;
+    state_copies_close(training->copies);
+    training->copies = NULL;
+    if (!former)
+        return;
+    training_close_layout(former);
+    free(former->description.parameters);
+    free(former);
+    training->former = NULL;
+}
+
+weft_status training_restore(weft_training *training, const struct training_standing *all, struct error *error)
+{
+    uint64_t held;
+    const uint64_t steps = find_farthest(all, training->ranks, &held);
+    bool moved = false, speaks;
+    weft_status status = WEFT_OK;
+    if (held)
+        status = move_training_state(training, !training->is_behind, all_have_copies(all, training->ranks, held),
+                                     &moved, error);
+    if (status == WEFT_OK && moved) {
+        training->steps = held;
+        training->has_values = true;
+    } else if (status == WEFT_OK && steps) {
+        status = read_lost_state(training, steps, error);
+    }
+    status = agreement_reach(training->context, training->comm, status, error, &speaks);
+    if (status == WEFT_OK)
+        training_close_former(training);
+    return status;
+}
+
+/* ---- the ranks ---- */
+
+/* Each rank's part of the state, on another rank: before some leave. Collective in the former world. */
+static weft_status copy_parts(weft_training *training, struct error *error)
+{
+    struct state_layout *layout = NULL;
+    uint32_t *nodes = calloc(training->ranks, sizeof *nodes);
+    bool speaks;
+    state_copies_close(training->copies); /* of a call that failed */
+    training->copies = NULL;
+    weft_status status =
+        nodes ? WEFT_OK : error_memory(error, training->ranks * sizeof *nodes, "the nodes of the ranks");
+    for (uint32_t r = 0; nodes && r < training->ranks; r++)
+        nodes[r] = (uint32_t)weft_comm_node_of(training->comm, (int)r);
+    status = agreement_reach(training->context, training->comm, status, error, &speaks);
+    if (status == WEFT_OK)
+        status = training_open_layout(training, &layout, error);
+    if (status == WEFT_OK)
+        status = state_copies_open(layout, nodes, &training->copies, &speaks, error);
+    if (status == WEFT_OK)
+        status = agreement_reach(training->context, training->comm,
+                                 state_copies_begin(training->copies, training->steps, error), error, &speaks);
+    if (status == WEFT_OK) {
+        training->previous = weft_comm_first_rank(training->comm, (int)state_copies_previous(training->copies));
+        status = state_copies_finish(training->copies, error);
+    }
+    state_layout_close(layout);
+    free(nodes);
+    return status;
+}
+
+static weft_status repeat_last_error(const weft_training *training, struct error *error)
+{
+    *error = training->last;
+    return error->status;
+}
+
+/* Nothing has failed, and all ranks are between steps. */
+static weft_status change_ranks(weft_training *training, struct error *error)
+{
+    weft_context *context = training->context;
+    weft_status status = WEFT_OK;
+    if (!training->waiting) {
+        if (training->last.status != WEFT_OK) /* not because of a rank */
+            return repeat_last_error(training, error);
+        return error_set(error, WEFT_ERROR_STATE,
+                         "weft_training_recover() was called, but no rank is lost, and none waits to join or is to "
+                         "leave; call it after a call that failed, or if weft_training_waiting() is not 0");
+    }
+    if (training->zero > 0)
+        status = copy_parts(training, error);
+    if (status == WEFT_OK)
+        status = library_error(context, weft_grow(context), error);
+    if (status == WEFT_OK || weft_shrink(context) != WEFT_OK) /* a rank may be lost meanwhile */
+        return status;
+    error_clear(error);
+    return WEFT_OK;
+}
+
+/* Another world, unless the program has asked for it already. */
+static weft_status change_world(weft_training *training, struct error *error)
+{
+    weft_context *context = training->context;
+    if (training->epoch != weft_epoch(context))
+        return WEFT_OK;
+    if (training->last.status == WEFT_ERROR_MISMATCH) /* the program would make the same mistake again */
+        return repeat_last_error(training, error);
+    const weft_status status = weft_shrink(context);
+    return status == WEFT_ERROR_STATE ? change_ranks(training, error) : library_error(context, status, error);
+}
+
+static weft_status check_recovers(const weft_training *training, struct error *error)
+{
+    if (!training->is_over_world)
+        return error_set(error, WEFT_ERROR_STATE,
+                         "this training is over a part of the ranks, and only one over weft_world() survives their "
+                         "loss; close it, and open another one");
+    if (training->config.optimizer == WEFT_OPTIMIZER_OWN)
+        return error_set(error, WEFT_ERROR_STATE,
+                         "the state of an optimizer of the program's own cannot be brought to other ranks; use one of "
+                         "Weft's optimizers, or close this training and open another one");
+    if (!training->description.parameter_count)
+        return error_set(error, WEFT_ERROR_STATE,
+                         "there is nothing to recover: register parameters with weft_training_parameter()");
+    return WEFT_OK;
+}
+
+static weft_status enter_next_world(weft_training *training, struct error *error)
+{
+    bool speaks;
+    weft_status status = training_leave_world(training, error);
+    training_take_ranks(training, weft_world(training->context));
+    status = agreement_reach(training->context, training->comm, status, error, &speaks);
+    return status == WEFT_OK ? training_enter_world(training, error) : status;
+}
+
+weft_status weft_training_recover(weft_training *training)
+{
+    weft_context *context = training->context;
+    struct error error = {0};
+    weft_status status = change_world(training, &error);
+    if (status == WEFT_OK) /* the context is not broken any more, and has no other message */
+        status = check_recovers(training, &error);
+    for (int attempt = 0; status == WEFT_OK && weft_world(context); attempt++) {
+        status = enter_next_world(training, &error);
+        if (status == WEFT_OK || attempt == RECOVERY_ATTEMPTS || weft_shrink(context) != WEFT_OK)
+            break;
+        error_clear(&error); /* a further rank was lost */
+        status = WEFT_OK;
+    }
+    if (status == WEFT_OK)
+        error_clear(&training->last);
+    return training_note_error(training, status, &error);
+}
+
+int weft_training_waiting(const weft_training *training)
+{
+    return training->waiting;
+}
+
+bool weft_training_is_new(const weft_training *training)
+{
+    return !training->has_values;
+}
