@@ -31,8 +31,8 @@ def expect(what, condition, seen=""):
         print(f"not so: {what}\n    {str(seen)[-3000:]}", flush=True)
 
 
-def processes_of(mark):
-    """(process, variables, words) of each process that runs weft and has the mark in its environment."""
+def processes_of(mark, program=WEFT):
+    """(process, variables, words) of each process that runs the program and has the mark in its environment."""
     for entry in os.listdir("/proc"):
         try:
             with open(f"/proc/{entry}/environ", "rb") as file:
@@ -41,12 +41,12 @@ def processes_of(mark):
                 words = file.read().split(b"\0")
         except OSError:
             continue
-        if variables.get(b"WEFT_TEST_MARK") == mark.encode() and words[0] == WEFT.encode():
+        if variables.get(b"WEFT_TEST_MARK") == mark.encode() and words[0] == program.encode():
             yield int(entry), variables, words
 
 
-def ranks_of(mark):
-    return {int(variables[b"WEFT_RANK"]): process for process, variables, _ in processes_of(mark) if b"WEFT_RANK" in variables}
+def ranks_of(mark, program=WEFT):
+    return {int(variables[b"WEFT_RANK"]): process for process, variables, _ in processes_of(mark, program) if b"WEFT_RANK" in variables}
 
 
 def helpers_of(mark, host):
