@@ -375,6 +375,7 @@ weft_status bootstrap_leave_members(const struct bootstrap *bootstrap, const voi
     struct rendezvous_client client = bootstrap_client(bootstrap);
     struct buffer record = {0};
     client.limit_seconds = LEAVE_SECONDS;
+    client.once = true; /* a launcher that is lost must not delay the training */
     buffer_put(&record, bootstrap->draw, sizeof bootstrap->draw);
     buffer_put(&record, bytes, size);
     const weft_status status =

@@ -79,7 +79,7 @@ static weft_status connect_retry(const struct rendezvous *rendezvous, const char
             return WEFT_OK;
         if (status != WEFT_ERROR_RENDEZVOUS)
             return error_set(error, status, "%s", reason.text);
-        if (rendezvous_seconds_until(rendezvous->deadline) == 0 || !connect_sleep(client->stop, nap))
+        if (client->once || rendezvous_seconds_until(rendezvous->deadline) == 0 || !connect_sleep(client->stop, nap))
             return error_set(error, status, "rank %u of %u cannot reach the rendezvous within %g s: %s", client->rank,
                              client->ranks, client->limit_seconds, reason.text);
     }

@@ -348,6 +348,7 @@ weft_status rendezvous_serve(int listener, const struct rendezvous_server *serve
     weft_status outcome = joiners_open(&round.joiners, server->ranks, 8, server->secret, &rules, &round, error);
     if (outcome != WEFT_OK)
         return outcome;
+    buffer_put(&round.members, server->members, server->members_size);
     while (!stopped && !(over && round.joiners.count == 0)) {
         struct error reason = {0};
         weft_status status = rendezvous_turn(&round, listener, &polls, &stopped, &reason);

@@ -54,6 +54,8 @@ struct rendezvous_server {
     void (*complete)(void *context);                      /**< called when all ranks have met; may be NULL */
     /** Called when the job's lowest rank has left members for newcomers, with its bytes; may be NULL. */
     void (*members_left)(void *context, const void *bytes, size_t size);
+    const void *members; /**< such bytes from the beginning, `members_size` many */
+    size_t members_size;
     void (*overtaken)(void *context, uint32_t rank); /**< called by rendezvous_say_overtaken(); may be NULL */
     void *context;                                   /**< for all five */
     struct stream_counts *counts;                    /**< messages and bytes, filled in at the end; may be NULL */
@@ -72,6 +74,7 @@ struct rendezvous_client {
     const uint8_t *secret;            /**< SECRET_BYTES, borrowed */
     double limit_seconds;             /**< for all of it, including the wait for the server */
     int stop;                         /**< as above */
+    bool once;                        /**< do not wait for a server where none listens */
     uint32_t node;                    /**< a number shared by the ranks of a node, and no others */
     uint32_t local_rank, local_ranks; /**< this rank's number on its node, and the ranks of that node; 0, 0: unknown */
 };
