@@ -3,6 +3,7 @@
 
 #include "launch/node.h"
 #include "launch/spawn.h"
+#include "launch/takeover/succession.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -73,7 +74,7 @@ void agent_put_word(struct buffer *agent, const char *word)
 
 /* The command to execute; empty for the helper on this machine. */
 static weft_status agent_command_make(const char *agent, const char *host, const char *executable, const char *command,
-                                      struct string_list *words, struct error *error)
+                                      const char *attach, struct string_list *words, struct error *error)
 {
     if (!agent)
         return WEFT_OK;
@@ -86,11 +87,15 @@ static weft_status agent_command_make(const char *agent, const char *host, const
         status = agent_quoted_add(words, executable, error);
     if (status == WEFT_OK)
         status = string_list_add(words, command, error);
-    return status == WEFT_OK ? string_list_add(words, "--node", error) : status;
+    if (status == WEFT_OK)
+        status = string_list_add(words, "--node", error);
+    if (status == WEFT_OK && attach)
+        status = string_list_add(words, "--attach", error);
+    return status == WEFT_OK && attach ? string_list_add(words, attach, error) : status;
 }
 
-static void launch_agent_become_agent(struct string_list *words, const char *command, bool local, bool forks, int input,
-                                      int output, int errors, int report, pid_t parent)
+static void launch_agent_become_agent(struct string_list *words, const char *command, const char *attach, bool local,
+                                      bool forks, int input, int output, int errors, int report, pid_t parent)
 {
     /*
      * The local helper detects the launcher's end at its pipe and must survive it to kill the ranks; an agent need not.
@@ -99,10 +104,10 @@ static void launch_agent_become_agent(struct string_list *words, const char *com
     if (local && forks && strcmp(command, "run") == 0) {
         /* Fork without exec: loading the program's libraries again would take 0.2 s. */
         close_range(STDERR_FILENO + 1, ~0u, 0);
-        _exit(node_main(STDIN_FILENO, STDOUT_FILENO));
+        _exit(attach ? succession_proxy(attach) : node_main(STDIN_FILENO, STDOUT_FILENO));
     }
     if (local)
-        execl("/proc/self/exe", "weft", command, "--node", (char *)NULL);
+        execl("/proc/self/exe", "weft", command, "--node", attach ? "--attach" : (char *)NULL, attach, (char *)NULL);
     else
         execvp(words->items[0], words->items);
     int code = errno;
@@ -119,18 +124,18 @@ static void launch_agent_close_pair(int pair[2])
 }
 
 weft_status agent_start(const char *agent, const char *host, const char *executable, const char *command, bool forks,
-                        struct agent_process *result, struct error *error)
+                        const char *attach, struct agent_process *result, struct error *error)
 {
     int input[2] = {-1, -1}, output[2] = {-1, -1}, errors[2] = {-1, -1}, report[2] = {-1, -1};
     struct string_list words = {0};
-    weft_status status = agent_command_make(agent, host, executable, command, &words, error);
+    weft_status status = agent_command_make(agent, host, executable, command, attach, &words, error);
     if (status == WEFT_OK && (pipe2(input, O_CLOEXEC) || pipe2(output, O_CLOEXEC) || pipe2(report, O_CLOEXEC) ||
                               (agent && pipe2(errors, O_CLOEXEC))))
         status = error_system(error, "cannot make the pipes to host %s", host);
     if (status == WEFT_OK) {
         pid_t parent = getpid(), process = fork();
         if (process == 0)
-            launch_agent_become_agent(&words, command, !agent, forks, input[0], output[1], errors[1], report[1],
+            launch_agent_become_agent(&words, command, attach, !agent, forks, input[0], output[1], errors[1], report[1],
                                       parent);
         close(report[1]);
         report[1] = -1;

@@ -33,10 +33,11 @@ void agent_put_word(struct buffer *agent, const char *word);
  * Start `executable` (weft, the same path on every host) as the helper on `host`: "weft COMMAND --node", where
  * `command` is "run" (node.h) or another that has such a helper. `agent` is the remote shell with its options, as
  * agent_words() divides it, called as ssh is: AGENT HOST COMMAND...; NULL: on this machine, for "run" and if `forks` as a fork
- * of this process, which must have no other threads yet. The agent leads a process group of its own, so that the terminal's
+ * of this process, which must have no other threads yet. With `attach` it is a proxy for the helper of that name which runs
+ * there already (succession.h). The agent leads a process group of its own, so that the terminal's
  * signals go to the launcher alone. Errors: SYSTEM, ARGUMENT when it cannot be run.
  */
 weft_status agent_start(const char *agent, const char *host, const char *executable, const char *command, bool forks,
-                        struct agent_process *process, struct error *error);
+                        const char *attach, struct agent_process *process, struct error *error);
 
 #endif

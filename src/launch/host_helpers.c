@@ -2,6 +2,8 @@
 #include "launch/internal/host_helpers.h"
 
 #include "base/clock.h"
+#include "base/file/file.h"
+#include "launch/takeover/succession.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -33,6 +35,17 @@ static void host_helper_send(struct host_helper *helper)
     }
 }
 
+void host_helpers_beat(struct host_helpers *helpers)
+{
+    for (uint32_t i = 0; i < helpers->count; i++) {
+        struct host_helper *helper = &helpers->all[i];
+        if (helper->done || !helper->ordered)
+            continue;
+        frame_put(&helper->out, ORDER_ALIVE, NULL, 0);
+        host_helper_send(helper);
+    }
+}
+
 void host_helpers_signal(struct host_helpers *helpers, int number)
 {
     struct buffer payload = {0};
@@ -60,8 +73,7 @@ void host_helper_add(struct host_helper *helper, uint32_t rank, uint32_t place)
     buffer_put_u32(&payload, place);
     frame_put(&helper->out, ORDER_ADD, buffer_begin(&payload), buffer_size(&payload));
     buffer_free(&payload);
-    helper->running++;
-    host_helper_send(helper);
+    helper->running++; /* the frame is sent with the next turn: first the start is recorded (job_record.h) */
 }
 
 void host_helpers_kill_stopped(struct host_helpers *helpers)
@@ -85,7 +97,7 @@ void host_helpers_finish(struct host_helpers *helpers)
 {
     for (uint32_t i = 0; i < helpers->count; i++) {
         struct host_helper *helper = &helpers->all[i];
-        if (helper->late && !helper->ordered && !helper->done) { /* it has not answered yet */
+        if (helper->late && !helper->ordered && !helper->done && !helper->attaches) { /* it has not answered yet */
             if (helper->agent.process > 0)
                 kill(-helper->agent.process, SIGKILL);
             host_helper_done(helpers, helper);
@@ -121,8 +133,12 @@ static void host_helper_order(struct host_helpers *helpers, struct host_helper *
 {
     const struct launch_config *config = helpers->config;
     const struct host *host = helper->host;
+    char name[SUCCESSION_NAME_BYTES] = "";
+    if (*helpers->job)
+        succession_name(helpers->job, (uint32_t)(helper - helpers->all), name);
     struct order order = {.directory = helpers->directory,
                           .host = (char *)(helper->local ? "" : host->name),
+                          .name = (char *)host->name,
                           .first = host->first,
                           .count = host->ranks,
                           .ranks = config->hosts.ranks,
@@ -132,6 +148,11 @@ static void host_helper_order(struct host_helpers *helpers, struct host_helper *
                           .threads_chosen = config->threads > 0,
                           .bind = config->bind,
                           .input = config->input,
+                          .job = name,
+                          .loss = config->launcher_loss,
+                          .stop_ms = (uint32_t)(config->stop_grace * 1e3),
+                          .alone = config->hosts.count == 1 && !config->hosts_command,
+                          .min_ranks = config->min_ranks,
                           .environment = *helpers->environment,
                           .program = config->program};
     struct buffer payload = {0};
@@ -186,7 +207,7 @@ static const char *host_helper_agent_end(struct host_helper *helper, char *text,
 {
     int end = 0;
     text[0] = '\0';
-    for (uint64_t limit = clock_after(1); clock_now() < limit; poll(NULL, 0, 5)) {
+    for (uint64_t limit = clock_after(1); helper->agent.process > 0 && clock_now() < limit; poll(NULL, 0, 5)) {
         if (waitpid(helper->agent.process, &end, WNOHANG) != helper->agent.process)
             continue;
         helper->agent.process = 0;
@@ -199,6 +220,53 @@ static const char *host_helper_agent_end(struct host_helper *helper, char *text,
     return text;
 }
 
+weft_status host_helper_start(struct host_helpers *helpers, struct host_helper *helper, struct error *error)
+{
+    const struct launch_config *config = helpers->config;
+    char own[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
+    own[length > 0 ? length : 0] = '\0';
+    const char *agent = helper->local ? NULL : host_helper_agent(helpers);
+    const char *executable = helper->local || !config->executable ? own : config->executable;
+    char attach[SUCCESSION_NAME_BYTES];
+    succession_name(helpers->job, (uint32_t)(helper - helpers->all), attach);
+    weft_status status = agent_start(agent, helper->host->name, executable, "run", !helpers->began,
+                                     helper->attaches ? attach : NULL, &helper->agent, error);
+    if (status != WEFT_OK)
+        return status;
+    helpers->open++;
+    helpers->deadline = clock_after(config->start_limit);
+    return WEFT_OK;
+}
+
+/* A connection was lost to a helper that may go on without it: connect again. False: it does not, or that fails. */
+static bool host_helper_reach_again(struct host_helpers *helpers, struct host_helper *helper)
+{
+    const int descriptors[] = {helper->agent.input, helper->agent.output, helper->agent.errors};
+    char line[HOST_NAME_BYTES + 96];
+    if (!*helpers->job || !helper->ordered)
+        return false;
+    snprintf(line, sizeof line, "weft run: the connection to host %s was lost; connecting again", helper->host->name);
+    output_say(helpers->output, line);
+    for (int i = 0; i < 3; i++)
+        file_close(descriptors[i]);
+    if (helper->agent.process > 0) { /* an agent ends; a helper, whose parent we may be, does not hear this signal */
+        kill(-helper->agent.process, SIGTERM);
+        waitpid(helper->agent.process, NULL, WNOHANG);
+    }
+    helper->agent = (struct agent_process){0, -1, -1, -1};
+    buffer_free(&helper->in);
+    buffer_free(&helper->out);
+    helper->words[0] = '\0';
+    helper->greeted = helper->ordered = helper->stays = false;
+    helper->attaches = true;
+    helpers->open--; /* which host_helper_start() adds again */
+    if (host_helper_start(helpers, helper, NULL) == WEFT_OK)
+        return true;
+    helpers->open++;
+    return false;
+}
+
 /* The connection to a helper ended before the helper was done. */
 static void host_helper_lose(struct host_helpers *helpers, struct host_helper *helper)
 {
@@ -209,7 +277,11 @@ static void host_helper_lose(struct host_helpers *helpers, struct host_helper *h
     while (length > 0 && (words[length - 1] == '\n' || words[length - 1] == ' '))
         words[--length] = '\0';
     host_helper_agent_end(helper, how, sizeof how);
-    if (!helper->greeted)
+    if (helper->attaches && !helper->ordered)
+        snprintf(message, sizeof message,
+                 "host %s has no helper of the job that waits for a launcher%s%s%s; its ranks are gone", name, how,
+                 *words ? "; output of its agent: " : "", words);
+    else if (!helper->greeted)
         snprintf(message, sizeof message,
                  "cannot start ranks on host %s: the %s ended%s%s%s; check that host and agent work: %s", name,
                  helper->local ? "helper" : "agent", how, *words ? ", saying: " : " without output", words,
@@ -218,12 +290,27 @@ static void host_helper_lose(struct host_helpers *helpers, struct host_helper *h
         snprintf(message, sizeof message, "the connection to host %s was lost%s%s%s; %s", name, how,
                  *words ? "; output of its agent: " : "", words,
                  helper->ordered && helper->running == 0 ? "no rank was running there" : "its ranks are gone");
-    if (helper->late && !helper->ordered) {
+    if (helper->late && !helper->ordered && !helper->attaches) {
         host_helper_drop(helpers, helper, message);
         return;
     }
+    if (host_helper_reach_again(helpers, helper))
+        return;
     host_helper_done(helpers, helper);
-    verdict_lose_host(helpers->verdict, helper->host, helper->ordered, message);
+    verdict_lose_host(helpers->verdict, helper->host, helper->ordered || helper->attaches, message);
+}
+
+/* Helpers that run already: they are needed for the end of a job that has failed, too. */
+static void host_helpers_give_up_attaching(struct host_helpers *helpers, bool late)
+{
+    for (uint32_t i = 0; late && i < helpers->count; i++) {
+        struct host_helper *helper = &helpers->all[i];
+        if (!helper->attaches || helper->ordered || helper->done)
+            continue;
+        if (helper->agent.process > 0)
+            kill(-helper->agent.process, SIGKILL);
+        host_helper_lose(helpers, helper);
+    }
 }
 
 void host_helpers_give_up(struct host_helpers *helpers)
@@ -240,9 +327,10 @@ void host_helpers_give_up(struct host_helpers *helpers)
     bool late = clock_now() >= helpers->deadline;
     if (!late && helpers->verdict->next_kill == 0)
         return;
+    host_helpers_give_up_attaching(helpers, late);
     for (uint32_t i = 0; i < helpers->count; i++) {
         struct host_helper *helper = &helpers->all[i];
-        if (helper->ordered || helper->done)
+        if (helper->ordered || helper->done || helper->attaches)
             continue;
         char message[900];
         snprintf(message, sizeof message, "host %s did not answer within %g s%s%s; check that host and agent work: %s",
@@ -278,9 +366,9 @@ static bool host_helper_greeting_take(struct host_helpers *helpers, struct host_
             buffer_consume(&helper->in, size - mark);
         return false;
     }
-    char line[64], version[32] = "", message[512];
+    char line[128], version[32] = "", draw[SUCCESSION_DRAW_BYTES] = "", message[512];
     snprintf(line, sizeof line, "%.*s", (int)(end - found - (ptrdiff_t)mark), (char *)found + mark);
-    if (sscanf(line, "%31s %u", version, &helper->cores) < 1)
+    if (sscanf(line, "%31s %u %32s", version, &helper->cores, draw) < 1)
         version[0] = '\0';
     buffer_consume(&helper->in, (size_t)(end + 1 - begin));
     helper->greeted = true;
@@ -289,11 +377,15 @@ static bool host_helper_greeting_take(struct host_helpers *helpers, struct host_
         snprintf(message, sizeof message,
                  "host %s has Weft %s, but the launcher is Weft %s; install the same version on both",
                  helper->host->name, version, weft_version());
-        if (helper->late) {
+        if (helper->late && !helper->attaches) {
             host_helper_drop(helpers, helper, message);
             return false;
         }
         verdict_fail(helpers->verdict, WEFT_ERROR_RENDEZVOUS, message);
+    }
+    if (helper->attaches) {
+        host_helper_prove(helpers, helper, draw);
+        return true;
     }
     host_helpers_order_all(helpers);
     if (helper->late)
@@ -321,6 +413,10 @@ static void host_helper_frame_handle(struct host_helpers *helpers, struct host_h
             break;
         helper->running -= helper->running > 0;
         verdict_rank_ended(helpers->verdict, rank, (int)value);
+        break;
+    case ORDER_RANKS:
+        if (helper->attaches && !helper->ordered)
+            host_helper_take_ranks(helpers, helper, reader);
         break;
     case ORDER_TAKEN:
         helpers->input_window += reader_u32(&reader);
@@ -436,95 +532,31 @@ weft_status host_helpers_open(struct host_helpers *helpers, const struct launch_
     return helpers->directory ? WEFT_OK : error_system(error, "cannot find the working directory");
 }
 
-static weft_status host_helper_start(struct host_helpers *helpers, struct host_helper *helper, struct error *error)
-{
-    const struct launch_config *config = helpers->config;
-    char own[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
-    own[length > 0 ? length : 0] = '\0';
-    const char *agent = helper->local ? NULL : host_helper_agent(helpers);
-    const char *executable = helper->local || !config->executable ? own : config->executable;
-    weft_status status =
-        agent_start(agent, helper->host->name, executable, "run", !helper->late, &helper->agent, error);
-    if (status != WEFT_OK)
-        return status;
-    helpers->open++;
-    helpers->deadline = clock_after(config->start_limit);
-    return WEFT_OK;
-}
-
 weft_status host_helpers_start(struct host_helpers *helpers, struct error *error)
 {
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; status == WEFT_OK && i < helpers->count; i++)
-        status = host_helper_start(helpers, &helpers->all[i], error);
+        if (!helpers->all[i].done)
+            status = host_helper_start(helpers, &helpers->all[i], error);
+    helpers->began = true;
     return status;
 }
 
-/* ---- hosts that come and go ---- */
-
-static const struct host *host_helpers_listed(const struct host_list *hosts, const char *name)
-{
-    for (uint32_t i = 0; i < hosts->count; i++)
-        if (strcmp(hosts->hosts[i].name, name) == 0)
-            return &hosts->hosts[i];
-    return NULL;
-}
-
-/* A new host, or one that was lost and has come back. */
-static void host_helpers_add(struct host_helpers *helpers, const struct host *listed)
+weft_status host_helpers_append_late(struct host_helpers *helpers, const struct host *listed, struct error *error)
 {
     struct host_helper *grown = realloc(helpers->all, (helpers->count + (size_t)1) * sizeof *grown);
     struct host *host = malloc(sizeof *host);
-    struct error error = {0};
-    char line[ERROR_TEXT_BYTES + HOST_NAME_BYTES + 64];
     helpers->all = grown ? grown : helpers->all;
     if (!grown || !host) {
         free(host);
-        return;
+        return error_memory(error, sizeof *grown, "a host");
     }
     struct host_helper *helper = &grown[helpers->count++];
     *host = *listed;
     host->first = host->ranks = 0;
     host_helper_prepare(helpers, helper, host);
     helper->late = host;
-    if (host_helper_start(helpers, helper, &error) == WEFT_OK) {
-        snprintf(line, sizeof line, "weft run: host %s has come, with %u slot%s", host->name, host->slots,
-                 host->slots == 1 ? "" : "s");
-        JOB_DIRECTORY_EVENT(helpers->config->job_directory, "host_added", "host", host->name, "slots", host->slots);
-    } else {
-        helper->done = true;
-        snprintf(line, sizeof line, "weft run: %s; the job goes on without host %s", error.text, host->name);
-    }
-    output_say(helpers->output, line);
-}
-
-void host_helpers_update(struct host_helpers *helpers, const struct host_list *hosts)
-{
-    char line[HOST_NAME_BYTES + 64];
-    for (uint32_t i = 0; i < hosts->count; i++) {
-        bool known = false;
-        for (uint32_t j = 0; j < helpers->count; j++) /* one that is lost counts until it has vanished from the list */
-            known |= strcmp(helpers->all[j].host->name, hosts->hosts[i].name) == 0 &&
-                     (!helpers->all[j].done || helpers->all[j].slots > 0);
-        if (!known)
-            host_helpers_add(helpers, &hosts->hosts[i]);
-    }
-    for (uint32_t j = 0; j < helpers->count; j++) {
-        struct host_helper *helper = &helpers->all[j];
-        const struct host *listed = host_helpers_listed(hosts, helper->host->name);
-        const uint32_t most = helper->host->slots, slots = listed && listed->slots < most ? listed->slots : most;
-        const bool goes = !listed && helper->slots > 0, comes = listed && helper->slots == 0;
-        if (!helper->done && (goes || comes)) {
-            snprintf(line, sizeof line, "weft run: host %s is %s", helper->host->name,
-                     comes ? "listed again" : "no longer listed: no more ranks start there");
-            output_say(helpers->output, line);
-            JOB_DIRECTORY_EVENT(helpers->config->job_directory, comes ? "host_added" : "host_removed", "host",
-                                helper->host->name);
-        }
-        if (!helper->done || !listed)
-            helper->slots = listed ? slots : 0;
-    }
+    return WEFT_OK;
 }
 
 /* The agents end by themselves when their helpers have. */
@@ -544,7 +576,7 @@ void host_helpers_close(struct host_helpers *helpers)
     uint64_t limit = clock_after(2);
     for (uint32_t i = 0; i < helpers->count; i++) {
         pid_t process = helpers->all[i].agent.process;
-        while (process > 0 && waitpid(process, NULL, WNOHANG) == 0) {
+        while (process > 0 && !helpers->resigned && waitpid(process, NULL, WNOHANG) == 0) {
             if (clock_now() < limit) {
                 poll(NULL, 0, 2);
                 continue;

@@ -126,7 +126,9 @@ static bool directory_end_line(int events)
     return last == '\n' || write(events, "\n", 1) == 1;
 }
 
-static weft_status directory_open_files(struct job_directory *directory, const char *path, struct error *error)
+/* `use`: as lock_take() wants it. */
+static weft_status directory_open_files(struct job_directory *directory, const char *path, const char *use,
+                                        struct error *error)
 {
     char lock[FILE_PATH_BYTES];
     if ((mkdir(path, 0700) != 0 && errno != EEXIST) || !realpath(path, directory->path))
@@ -138,7 +140,7 @@ static weft_status directory_open_files(struct job_directory *directory, const c
     if (status == WEFT_OK)
         status = file_join(lock, directory->path, "lock", error);
     if (status == WEFT_OK)
-        status = lock_take(lock, 0600, "running a job in this job directory", &directory->lock, error);
+        status = lock_take(lock, 0600, use, &directory->lock, error);
     if (status != WEFT_OK)
         return status;
     directory->events =
@@ -148,13 +150,46 @@ static weft_status directory_open_files(struct job_directory *directory, const c
     return WEFT_OK;
 }
 
-weft_status job_directory_open(const char *path, struct job_directory *directory, struct error *error)
+static weft_status directory_open_as(const char *path, const char *use, struct job_directory *directory,
+                                     struct error *error)
 {
     *directory = (struct job_directory){.directory = -1, .lock = -1, .events = -1, .listener = -1};
     directory->began = clock_now();
-    weft_status status = directory_open_files(directory, path, error);
+    weft_status status = directory_open_files(directory, path, use, error);
     if (status == WEFT_OK)
         status = directory_listen(directory, error);
+    if (status != WEFT_OK)
+        job_directory_close(directory);
+    return status;
+}
+
+weft_status job_directory_open(const char *path, struct job_directory *directory, struct error *error)
+{
+    return directory_open_as(path, "running a job in this job directory", directory, error);
+}
+
+weft_status job_directory_attach(const char *path, struct job_directory *directory, struct error *error)
+{
+    if (!job_directory_is(path))
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "'%s' is not a job directory; name the one that weft run --job-dir was given", path);
+    return directory_open_as(path, "the launcher of this job, and a job has only one at a time", directory, error);
+}
+
+weft_status job_directory_join(const char *path, struct job_directory *directory, struct error *error)
+{
+    *directory = (struct job_directory){.directory = -1, .lock = -1, .events = -1, .listener = -1};
+    directory->began = clock_now();
+    weft_status status = WEFT_OK;
+    if (!job_directory_is(path) || !realpath(path, directory->path))
+        return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' is not a job directory", path);
+    directory->directory = open(directory->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory->directory < 0)
+        return error_system(error, "cannot open the job directory '%s'", path);
+    status = directory_check(path, directory->directory, error);
+    if (status == WEFT_OK &&
+        (directory->events = openat(directory->directory, JOB_DIRECTORY_EVENTS, O_RDWR | O_APPEND | O_CLOEXEC)) < 0)
+        status = error_system(error, "cannot write events in '%s'", path);
     if (status != WEFT_OK)
         job_directory_close(directory);
     return status;

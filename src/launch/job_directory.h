@@ -6,6 +6,8 @@
  *     events.jsonl   a JSON object a line: "event", "time" (seconds since 1970), ... (docs/tutorials/failures.md)
  *     control        a UNIX socket
  *     lock           held by the launcher as long as the job runs
+ *     job            what another launcher needs to take the job over (job_record.h); mode 0600
+ *     output-HOST    output of HOST's ranks while they had no launcher (vacancy.h); mode 0600
  *
  * The directory has mode 0700. Events are appended whole, by the launcher and by weft train, and stay: a later job may use
  * the directory, and continues the file. Not thread-safe.
@@ -22,6 +24,7 @@
 
 #define JOB_DIRECTORY_EVENTS "events.jsonl"
 #define JOB_DIRECTORY_SOCKET "control"
+#define JOB_DIRECTORY_RECORD "job"
 
 struct job_directory {
     char path[FILE_PATH_BYTES]; /**< absolute */
@@ -35,6 +38,17 @@ struct job_directory {
  * SYSTEM.
  */
 weft_status job_directory_open(const char *path, struct job_directory *directory, struct error *error);
+
+/**
+ * As job_directory_open(), for a launcher that takes over the job there. Errors: also ARGUMENT if it is not a job's directory.
+ */
+weft_status job_directory_attach(const char *path, struct job_directory *directory, struct error *error);
+
+/**
+ * For events of a helper of the job that runs there, on any host that has the directory: neither lock nor socket.
+ * job_directory_close() frees. Errors: ARGUMENT if it is not such a directory, or another user's; SYSTEM.
+ */
+weft_status job_directory_join(const char *path, struct job_directory *directory, struct error *error);
 
 /** Also removes the socket. Allowed on NULL. */
 void job_directory_close(struct job_directory *directory);

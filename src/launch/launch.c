@@ -3,8 +3,10 @@
 #include "launch/launch.h"
 
 #include "base/clock.h"
+#include "core/control/wire/secret.h"
 #include "launch/internal/host_helpers.h"
 #include "launch/internal/host_watch.h"
+#include "launch/internal/job_record.h"
 #include "launch/internal/output.h"
 #include "launch/internal/rendezvous_service.h"
 #include "launch/internal/replacements.h"
@@ -43,6 +45,8 @@ struct launch {
     bool input_open;
     struct rendezvous_service *rendezvous;
     bool has_ended; /* for those ranks that took part to the end */
+    struct job_record_writer record;
+    uint64_t beat, next_beat; /* when the helpers heard of this launcher last, and when next; 0: not yet */
 };
 
 /* ---- our own input and signals ---- */
@@ -90,13 +94,41 @@ static void launch_reader_lost(struct launch *launch)
     host_helpers_signal(&launch->helpers, SIGTERM);
 }
 
+/* ---- signs of life ---- */
+
+/* Tell the helpers that the launcher lives, unless they have taken it for lost already: then they are left to another one. */
+static weft_status launch_beat(struct launch *launch, struct error *error)
+{
+    const struct launch_config *config = launch->config;
+    const uint64_t now = clock_now();
+    const double silence = launch->beat ? (double)(now - launch->beat) * 1e-9 : 0;
+    if (config->launcher_loss == LAUNCHER_LOSS_END || now < launch->next_beat)
+        return WEFT_OK;
+    if (silence >= ORDER_SILENCE_SECONDS) {
+        launch->helpers.resigned = true;
+        return error_set(
+            error, WEFT_ERROR_STATE,
+            "this launcher was stopped or got no processor for %.1f s, so its hosts have taken it for lost; the "
+            "job's ranks %s %s",
+            silence,
+            config->launcher_loss == LAUNCHER_LOSS_CONTINUE
+                ? "continue; take over the job with weft run --attach"
+                : "were asked to end with a checkpoint; the job's events are in",
+            config->job_directory->path);
+    }
+    host_helpers_beat(&launch->helpers);
+    launch->beat = now;
+    launch->next_beat = now + (uint64_t)(ORDER_BEAT_SECONDS * 1e9);
+    return WEFT_OK;
+}
+
 /* ---- the loop ---- */
 
 static int launch_poll_timeout(const struct launch *launch)
 {
-    const uint64_t deadlines[] = {launch->verdict.judge_at, launch->verdict.next_kill,
-                                  launch->helpers.deadline, launch->replacements.deadline,
-                                  launch->scaling.deadline, launch->host_watch.deadline};
+    const uint64_t deadlines[] = {
+        launch->verdict.judge_at, launch->verdict.next_kill,   launch->helpers.deadline, launch->replacements.deadline,
+        launch->scaling.deadline, launch->host_watch.deadline, launch->next_beat};
     uint64_t now = clock_now(), next = UINT64_MAX;
     for (size_t i = 0; i < sizeof deadlines / sizeof *deadlines; i++)
         if (deadlines[i] && deadlines[i] < next)
@@ -135,6 +167,8 @@ static weft_status launch_turn(struct launch *launch, struct error *error)
     if (poll(polls, POLL_HELPERS + host_helpers_polls(&launch->helpers), launch_poll_timeout(launch)) < 0 &&
         errno != EINTR)
         return error_system(error, "the launcher cannot wait for its ranks");
+    if (launch_beat(launch, error) != WEFT_OK) /* before the ends of connections are handled */
+        return error->status;
 
     launch->verdict.met = rendezvous_service_met(launch->rendezvous);
     for (uint32_t rank; rendezvous_service_overtaken(launch->rendezvous, &rank);)
@@ -228,9 +262,42 @@ static weft_status launch_output_open_streams(struct launch *launch, struct erro
     const uint32_t ranks = config->hosts.ranks;
     weft_status status = output_open(&launch->output, ranks + config->additions, config->output_directory,
                                      config->prefix && ranks > 1, error);
-    for (uint32_t rank = 0; status == WEFT_OK && rank < ranks; rank++)
+    launch->output.appends = config->record != NULL;
+    for (uint32_t rank = 0; status == WEFT_OK && rank < launch->verdict.started; rank++)
         status = output_rank_begin(&launch->output, rank,
                                    config->hosts.count > 1 ? launch->verdict.hosts[rank]->name : NULL, error);
+    return status;
+}
+
+static struct job_state launch_state(struct launch *launch)
+{
+    return (struct job_state){.config = launch->config,
+                              .environment = &launch->environment,
+                              .helpers = &launch->helpers,
+                              .verdict = &launch->verdict,
+                              .replacements = &launch->replacements,
+                              .scaling = &launch->scaling,
+                              .rendezvous = launch->rendezvous};
+}
+
+/* A job that is taken over. */
+static weft_status launch_restore(struct launch *launch, struct error *error)
+{
+    const struct job_state state = launch_state(launch);
+    const struct job_record *record = launch->config->record;
+    weft_status status = string_list_add_all(&launch->environment, record->environment.items, error);
+    return status == WEFT_OK ? job_record_restore(record, &state, error) : status;
+}
+
+/* A new job that may be taken over. */
+static weft_status launch_name_job(struct launch *launch, struct error *error)
+{
+    char text[SECRET_TEXT_BYTES];
+    if (launch->config->launcher_loss != LAUNCHER_LOSS_CONTINUE)
+        return WEFT_OK;
+    const weft_status status = secret_make_text(text, error);
+    if (status == WEFT_OK)
+        snprintf(launch->helpers.job, sizeof launch->helpers.job, "%.*s", HOST_HELPER_JOB_BYTES - 1, text);
     return status;
 }
 
@@ -243,9 +310,12 @@ static weft_status launch_prepare(struct launch *launch, struct error *error)
     if (status == WEFT_OK)
         status = replacements_open(&launch->replacements, launch->config, &launch->helpers, &launch->output,
                                    &launch->verdict, error);
+    scaling_begin(&launch->scaling, launch->config, &launch->output, &launch->verdict, &launch->replacements, NULL);
+    if (status == WEFT_OK)
+        status = launch->config->record ? launch_restore(launch, error) : launch_name_job(launch, error);
     if (status == WEFT_OK)
         status = launch_output_open_streams(launch, error);
-    if (status == WEFT_OK)
+    if (status == WEFT_OK && !launch->config->record)
         status = launch_environment_collect(launch, error);
     return status == WEFT_OK ? launch_watch_signals(launch, error) : status;
 }
@@ -253,6 +323,10 @@ static weft_status launch_prepare(struct launch *launch, struct error *error)
 static void launch_record_start(const struct launch_config *config)
 {
     struct json_writer line;
+    if (config->record) {
+        JOB_DIRECTORY_EVENT(config->job_directory, "launcher_attach", "process", (int64_t)getpid());
+        return;
+    }
     job_directory_event_begin(config->job_directory, &line, "job_start");
     JSON_PUT(&line, "ranks", config->hosts.ranks, "min_ranks", config->min_ranks, "restarts", config->restarts,
              "process", (int64_t)getpid());
@@ -279,16 +353,29 @@ weft_status launch_run(const struct launch_config *config, struct launch_result 
         status =
             rendezvous_service_start(config, launch.helpers.remote, &launch.environment, &launch.rendezvous, error);
     host_watch_begin(&launch.host_watch, config, &launch.helpers, &launch.replacements, &launch.output);
-    scaling_begin(&launch.scaling, config, &launch.output, &launch.verdict, &launch.replacements, launch.rendezvous);
-    while (status == WEFT_OK && launch.helpers.open > 0)
+    launch.scaling.rendezvous = launch.rendezvous;
+    while (status == WEFT_OK && launch.helpers.open > 0) {
+        const struct job_state state = launch_state(&launch);
         status = launch_turn(&launch, error);
+        if (status == WEFT_OK) /* before the orders of this turn are sent */
+            job_record_update(&launch.record, &state);
+    }
+    if (status != WEFT_OK && *launch.helpers.job && launch.helpers.threads > 0)
+        launch.helpers.resigned = true; /* what is the matter with this launcher need not end the job */
+    if (status == WEFT_OK && config->record && launch.helpers.attached == 0)
+        status = error_set(error, WEFT_ERROR_STATE,
+                           "no job is left in '%s': none of its hosts has a helper that waits for a launcher",
+                           config->job_directory->path);
     if (status == WEFT_OK)
         status = verdict_result(&launch.verdict, result, error);
-    JOB_DIRECTORY_EVENT(config->job_directory, "job_end", "exit_code", status == WEFT_OK ? result->exit_code : 1,
-                        "reason",
-                        status != WEFT_OK ? error->text
-                        : *result->reason ? result->reason
-                                          : NULL);
+    if (!launch.helpers.resigned && config->job_directory)
+        job_record_remove(config->job_directory);
+    if (!launch.helpers.resigned)
+        JOB_DIRECTORY_EVENT(config->job_directory, "job_end", "exit_code", status == WEFT_OK ? result->exit_code : 1,
+                            "reason",
+                            status != WEFT_OK ? error->text
+                            : *result->reason ? result->reason
+                                              : NULL);
     host_watch_end(&launch.host_watch);
     host_helpers_close(&launch.helpers);
     rendezvous_service_stop(launch.rendezvous);

@@ -5,7 +5,7 @@
  *
  * Every host, this one included, has a helper (node.h) at the other end of a pipe; on other hosts a remote-shell agent
  * carries that pipe. If the launcher ends for any reason, SIGKILL included, the pipes close and the helpers kill their
- * ranks.
+ * ranks, unless `launcher_loss` says otherwise.
  *
  * When a rank fails (it exits with a code other than 0 or dies of a signal), a message names rank, host and reason. The
  * other ranks have `grace` seconds to end by themselves: their library reports the failure to them. Then they get
@@ -36,6 +36,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct job_record;
+
 struct launch_config {
     struct host_list hosts;
     struct string_list program;     /**< the program and its arguments */
@@ -56,7 +58,9 @@ struct launch_config {
     uint32_t restarts;              /**< ranks that may be started in place of others, in all; needs `min_ranks` */
     bool scales;                    /**< the number of ranks may be changed; needs `min_ranks` and `job_directory` */
     uint32_t additions;             /**< ranks that may be started later, in all: launch_additions() */
+    enum launcher_loss launcher_loss;    /**< other than LAUNCHER_LOSS_END needs `job_directory` */
     struct job_directory *job_directory; /**< for events and weft scale; NULL: none */
+    const struct job_record *record;     /**< of the job to take over (attach.h); NULL: a new one */
     bool prefix;                         /**< name the rank before each line of output */
     const char *output_directory;        /**< write output to files there instead; may be NULL */
 };
@@ -80,6 +84,9 @@ static inline uint32_t launch_additions(uint32_t restarts, bool scales)
  * rank that failed first (while `min_ranks` were left, of the one that ended last), 128 + number for a signal. Messages
  * go to standard error. Errors, if the job could not be started: a host cannot be reached, a program cannot be run, a
  * port is in use.
+ *
+ * Errors of a running job: STATE if `launcher_loss` is not LAUNCHER_LOSS_END and this process was stopped for so long that its
+ * hosts have taken it for lost: then they are left alone.
  *
  * Blocks the signals above in the calling thread and reaps all children of the process: for a process that does nothing
  * else.

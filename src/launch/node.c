@@ -3,8 +3,10 @@
 
 #include "base/clock.h"
 #include "core/control/wire/process_state.h"
+#include "launch/internal/vacancy.h"
 #include "launch/order.h"
 #include "launch/spawn.h"
+#include "launch/takeover/succession.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +22,7 @@
 
 #define OUTPUT_MOST   (256u << 10) /* bytes waiting for the launcher before ranks are no longer read */
 #define PIECE_BYTES   16384
+#define RANK_POLLS    (4 + SUCCESSION_POLLS) /* the first of a rank */
 #define DRAIN_SECONDS 1.0 /* for output after the last rank's end: a stray process may hold its pipe */
 
 struct launch_node_node {
@@ -31,16 +34,23 @@ struct launch_node_node {
     uint64_t drain_end;         /* once all have ended */
     struct buffer pending;      /* rank 0's input, not yet taken */
     bool input_ended;
-    bool ordered;  /* the order has arrived */
-    bool complete; /* no more ranks come */
-    bool lost;     /* the launcher is gone */
+    bool ordered;                 /* the order has arrived */
+    bool complete;                /* no more ranks come */
+    bool lost;                    /* the launcher is gone */
+    uint64_t heard;               /* clock_now(): when it was heard of last */
+    struct vacancy vacancy;       /* once it is gone, and the ranks are not killed */
+    struct succession succession; /* meanwhile, for another one */
+    uint64_t began;
+    uint32_t cores;
 };
 
 /* ---- the launcher's side ---- */
 
 static void launch_node_send(struct launch_node_node *node, enum order_frame kind, const struct buffer *payload)
 {
-    frame_put(&node->out, (uint16_t)kind, payload ? buffer_begin(payload) : NULL, payload ? buffer_size(payload) : 0);
+    if (!node->vacancy.is_open)
+        frame_put(&node->out, (uint16_t)kind, payload ? buffer_begin(payload) : NULL,
+                  payload ? buffer_size(payload) : 0);
 }
 
 static void launch_node_send_numbers(struct launch_node_node *node, enum order_frame kind, uint32_t first,
@@ -81,6 +91,15 @@ static void launch_node_send_output(struct launch_node_node *node, bool patient)
             node->lost = true;
         }
     }
+}
+
+static void launch_node_rank_ended(struct launch_node_node *node, struct rank_process *rank, int end)
+{
+    rank->ended = true;
+    rank->end = end;
+    if (node->vacancy.is_open)
+        vacancy_rank_ended(&node->vacancy, rank);
+    launch_node_send_numbers(node, ORDER_EXIT, rank->number, (uint32_t)end, true);
 }
 
 static void launch_node_signal_all(const struct launch_node_node *node, int number)
@@ -136,7 +155,11 @@ static void launch_node_add(struct launch_node_node *node, struct reader reader)
         return;
     const int length = snprintf(line, sizeof line, "weft run: %s\n", error.text);
     launch_node_send_bytes(node, number, STDERR_FILENO, line, (size_t)length);
-    if (node->alive == alive) /* otherwise there is a process, whose end is reported when it is reaped */
+    if (node->alive != alive) /* there is a process, whose end is reported when it is reaped */
+        return;
+    if (node->count > 0 && node->ranks[node->count - 1].number == number)
+        launch_node_rank_ended(node, &node->ranks[node->count - 1], W_EXITCODE(127, 0));
+    else
         launch_node_send_numbers(node, ORDER_EXIT, number, W_EXITCODE(127, 0), true);
 }
 
@@ -182,10 +205,12 @@ static void launch_node_receive_launcher(struct launch_node_node *node)
 {
     uint8_t bytes[PIECE_BYTES];
     ssize_t n = read(node->input, bytes, sizeof bytes);
-    if (n > 0)
+    if (n > 0) {
         buffer_put(&node->in, bytes, (size_t)n);
-    else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+        node->heard = clock_now();
+    } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
         node->lost = true;
+    }
     launch_node_frame_handle(node);
 }
 
@@ -197,7 +222,9 @@ static void launch_node_receive_rank(struct launch_node_node *node, uint32_t ind
     struct rank_process *rank = &node->ranks[index];
     uint8_t bytes[PIECE_BYTES];
     ssize_t n = read(rank->streams[stream], bytes, sizeof bytes);
-    if (n > 0) {
+    if (n > 0 && node->vacancy.is_open) {
+        vacancy_take(&node->vacancy, rank->number, (uint32_t)stream + 1, bytes, (size_t)n);
+    } else if (n > 0) {
         launch_node_send_bytes(node, rank->number, (uint32_t)stream + 1, bytes, (size_t)n);
     } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
         close(rank->streams[stream]);
@@ -242,7 +269,7 @@ static void launch_node_reap(struct launch_node_node *node)
             kill(-process, SIGKILL); /* processes that are left in its group */
             node->ranks[i].process = 0;
             node->alive--;
-            launch_node_send_numbers(node, ORDER_EXIT, node->ranks[i].number, (uint32_t)status, true);
+            launch_node_rank_ended(node, &node->ranks[i], status);
         }
     }
 }
@@ -252,6 +279,65 @@ static void launch_node_kill_all(struct launch_node_node *node)
 {
     launch_node_signal_all(node, SIGKILL);
     spawn_descendants_kill(1.0);
+}
+
+/* ---- without a launcher ---- */
+
+/* Whether this helper's ranks have a future without a launcher. */
+static bool launch_node_outlives(const struct launch_node_node *node)
+{
+    return node->ordered && node->order.loss != LAUNCHER_LOSS_END;
+}
+
+/* A launcher that is stopped, or whose host is down, keeps its connection. */
+static uint64_t launch_node_silence_end(const struct launch_node_node *node)
+{
+    if (node->vacancy.is_open || !launch_node_outlives(node))
+        return 0;
+    return node->heard + (uint64_t)(ORDER_SILENCE_SECONDS * 1e9);
+}
+
+/* The launcher is lost: false if the ranks end with it. */
+static bool launch_node_lose_launcher(struct launch_node_node *node, const char *reason)
+{
+    if (!launch_node_outlives(node))
+        return false;
+    close(node->input); /* so that a launcher which only was stopped notices */
+    if (node->output != node->input)
+        close(node->output);
+    node->input = node->output = -1;
+    node->lost = false;
+    node->input_ended = true;
+    buffer_free(&node->in);
+    buffer_free(&node->out);
+    vacancy_begin(&node->vacancy, &node->order, node->ranks, node->count, node->began, reason);
+    if (*node->order.job)
+        (void)succession_open(&node->succession, node->order.job, NULL); /* otherwise the ranks go on all the same */
+    if (node->order.loss == LAUNCHER_LOSS_CHECKPOINT)
+        launch_node_signal_all(node, SIGTERM);
+    return true;
+}
+
+/* Another launcher has come: report the ranks, and serve it. */
+static void launch_node_accept_launcher(struct launch_node_node *node, int descriptor)
+{
+    struct buffer report = {0}, kept = {0};
+    vacancy_end(&node->vacancy, &kept);
+    succession_close(&node->succession);
+    node->input = node->output = descriptor;
+    node->heard = clock_now();
+    node->drain_end = 0;
+    buffer_put_u32(&report, node->count);
+    for (uint32_t i = 0; i < node->count; i++) {
+        buffer_put_u32(&report, node->ranks[i].number);
+        buffer_put_u32(&report, node->ranks[i].ended);
+        buffer_put_u32(&report, (uint32_t)node->ranks[i].end);
+    }
+    launch_node_send(node, ORDER_RANKS, &report);
+    buffer_put(&node->out, buffer_begin(&kept), buffer_size(&kept));
+    buffer_free(&report);
+    buffer_free(&kept);
+    launch_node_frame_handle(node);
 }
 
 /* ---- the loop ---- */
@@ -264,6 +350,20 @@ static bool launch_node_drained(const struct launch_node_node *node)
     return true;
 }
 
+/* Milliseconds until something is due. */
+static int launch_node_timeout(const struct launch_node_node *node)
+{
+    const uint64_t deadlines[] = {launch_node_silence_end(node), node->vacancy.kill_at, node->vacancy.end_at,
+                                  node->succession.candidate >= 0 ? node->succession.limit : 0};
+    uint64_t now = clock_now(), next = UINT64_MAX;
+    for (size_t i = 0; i < sizeof deadlines / sizeof *deadlines; i++)
+        if (deadlines[i] && deadlines[i] < next)
+            next = deadlines[i];
+    if (node->drain_end && node->vacancy.end_at == 0)
+        return 50;
+    return next == UINT64_MAX ? -1 : next > now ? (int)((next - now) / 1000000) + 1 : 0;
+}
+
 static void launch_node_turn(struct launch_node_node *node, struct pollfd *polls)
 {
     uint32_t count = node->count;
@@ -273,11 +373,12 @@ static void launch_node_turn(struct launch_node_node *node, struct pollfd *polls
     polls[2] = (struct pollfd){node->signals, POLLIN, 0};
     polls[3] = (struct pollfd){feeding ? node->ranks[0].input : -1, POLLOUT, 0};
     for (uint32_t i = 0; i < 2 * count; i++)
-        polls[4 + i] = (struct pollfd){full ? -1 : node->ranks[i / 2].streams[i % 2], POLLIN, 0};
-    if (poll(polls, 4 + 2 * count, node->drain_end ? 50 : -1) < 0)
+        polls[RANK_POLLS + i] = (struct pollfd){full ? -1 : node->ranks[i / 2].streams[i % 2], POLLIN, 0};
+    succession_watch(&node->succession, polls + 4);
+    if (poll(polls, RANK_POLLS + 2 * count, launch_node_timeout(node)) < 0)
         return;
     for (uint32_t i = 0; i < 2 * count; i++)
-        if (polls[4 + i].revents)
+        if (polls[RANK_POLLS + i].revents)
             launch_node_receive_rank(node, i / 2, (int)(i % 2));
     if (polls[2].revents) {
         struct signalfd_siginfo ignored[8];
@@ -287,6 +388,10 @@ static void launch_node_turn(struct launch_node_node *node, struct pollfd *polls
     }
     if (polls[0].revents)
         launch_node_receive_launcher(node);
+    const char *secret = order_variable(&node->order.environment, "WEFT_SECRET");
+    const int launcher = succession_turn(&node->succession, polls + 4, secret ? secret : "", node->cores, &node->in);
+    if (launcher >= 0)
+        launch_node_accept_launcher(node, launcher);
     if (node->count > 0)
         launch_node_feed_rank(node);
     launch_node_send_output(node, false);
@@ -315,28 +420,39 @@ static weft_status launch_node_prepare(struct launch_node_node *node, struct err
 
 int node_main(int input, int output)
 {
-    struct launch_node_node node = {.input = input, .output = output, .signals = -1};
+    struct launch_node_node node = {
+        .input = input, .output = output, .signals = -1, .succession = {.listener = -1, .candidate = -1}};
     struct error error = {0};
     if (launch_node_prepare(&node, &error) != WEFT_OK)
         return fprintf(stderr, "weft: %s\n", error.text), 1;
     buffer_put(&node.out, ORDER_GREETING, sizeof ORDER_GREETING - 1);
     char line[64];
     cpu_set_t cores;
-    snprintf(line, sizeof line, "%s %u\n", weft_version(), spawn_cores(&cores));
+    node.began = node.heard = clock_now();
+    node.cores = spawn_cores(&cores);
+    snprintf(line, sizeof line, "%s %u\n", weft_version(), node.cores);
     buffer_put(&node.out, line, strlen(line));
     struct pollfd *polls = NULL;
-    while (!node.lost) {
-        struct pollfd *grown = realloc(polls, (4 + 2 * (size_t)node.count) * sizeof *polls);
+    while (!node.lost || launch_node_lose_launcher(&node, "its connection was closed")) {
+        struct pollfd *grown = realloc(polls, (RANK_POLLS + 2 * (size_t)node.count) * sizeof *polls);
         if (!grown)
             break;
         polls = grown;
         launch_node_turn(&node, polls);
-        bool over = node.ordered && node.complete && node.alive == 0;
+        if (launch_node_silence_end(&node) && clock_now() >= launch_node_silence_end(&node))
+            (void)launch_node_lose_launcher(&node, "nothing was heard of it for " ORDER_SILENCE_TEXT);
+        if (vacancy_kills(&node.vacancy))
+            launch_node_signal_all(&node, SIGKILL);
+        bool over = node.ordered && (node.complete || node.vacancy.is_open) && node.alive == 0;
         if (over && node.drain_end == 0) {
             node.drain_end = clock_after(DRAIN_SECONDS);
             launch_node_kill_all(&node);
         }
         if (over && (launch_node_drained(&node) || clock_now() > node.drain_end)) {
+            if (node.vacancy.is_open && !vacancy_is_over(&node.vacancy))
+                continue;
+            if (node.vacancy.is_open)
+                vacancy_record_result(&node.vacancy);
             launch_node_send(&node, ORDER_DONE, NULL);
             launch_node_send_output(&node, true);
             break;
@@ -344,6 +460,8 @@ int node_main(int input, int output)
     }
     if (node.drain_end == 0) /* a rank that has ended may have left processes, too */
         launch_node_kill_all(&node);
+    vacancy_end(&node.vacancy, NULL);
+    succession_close(&node.succession);
     free(polls);
     free(node.ranks);
     order_free(&node.order);

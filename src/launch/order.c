@@ -24,12 +24,24 @@ bool order_strings_take(struct reader *reader, struct string_list *strings)
     return !reader->bad;
 }
 
+const char *order_variable(const struct string_list *environment, const char *name)
+{
+    const size_t length = strlen(name);
+    for (size_t i = environment->count; i-- > 0;) /* the last one counts */
+        if (strncmp(environment->items[i], name, length) == 0 && environment->items[i][length] == '=')
+            return environment->items[i] + length + 1;
+    return NULL;
+}
+
 void order_pack(const struct order *order, struct buffer *buffer)
 {
-    const uint32_t numbers[] = {order->first,   order->count,          order->ranks, order->places, order->stays,
-                                order->threads, order->threads_chosen, order->bind,  order->input};
+    const uint32_t numbers[] = {order->first,   order->count,          order->ranks,    order->places, order->stays,
+                                order->threads, order->threads_chosen, order->bind,     order->input,  order->loss,
+                                order->stop_ms, order->alone,          order->min_ranks};
     buffer_put_text(buffer, order->directory);
     buffer_put_text(buffer, order->host);
+    buffer_put_text(buffer, order->name);
+    buffer_put_text(buffer, order->job);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         buffer_put_u32(buffer, numbers[i]);
     order_strings_put(buffer, &order->environment);
@@ -40,16 +52,20 @@ weft_status order_unpack(const struct frame *frame, struct order *order, struct 
 {
     struct reader reader = {frame->payload, frame->size, false};
     struct order result = {0};
-    uint32_t *const numbers[] = {&result.first,   &result.count,          &result.ranks, &result.places, &result.stays,
-                                 &result.threads, &result.threads_chosen, &result.bind,  &result.input};
+    uint32_t *const numbers[] = {&result.first,    &result.count,   &result.ranks,          &result.places,
+                                 &result.stays,    &result.threads, &result.threads_chosen, &result.bind,
+                                 &result.input,    &result.loss,    &result.stop_ms,        &result.alone,
+                                 &result.min_ranks};
     result.directory = reader_text_copy(&reader);
     result.host = reader_text_copy(&reader);
+    result.name = reader_text_copy(&reader);
+    result.job = reader_text_copy(&reader);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         *numbers[i] = reader_u32(&reader);
     bool good = order_strings_take(&reader, &result.environment) && order_strings_take(&reader, &result.program);
-    good = good && result.directory && result.host && reader.left == 0 && result.program.count > 0 &&
-           (result.count > 0 || result.stays) && result.places >= result.count && result.ranks >= result.count &&
-           result.first <= result.ranks - result.count;
+    good = good && result.directory && result.host && result.name && result.job && reader.left == 0 &&
+           result.program.count > 0 && (result.count > 0 || result.stays) && result.places >= result.count &&
+           result.ranks >= result.count && result.first <= result.ranks - result.count;
     if (!good) {
         order_free(&result);
         return error_set(error, WEFT_ERROR_DATA, "the launcher's order is damaged");
@@ -62,6 +78,8 @@ void order_free(struct order *order)
 {
     free(order->directory);
     free(order->host);
+    free(order->name);
+    free(order->job);
     string_list_free(&order->environment);
     string_list_free(&order->program);
     *order = (struct order){0};

@@ -38,7 +38,7 @@ static weft_status launch_output_open_files(struct output *output, uint32_t rank
         status = file_join(path, output->directory, name, error);
         if (status != WEFT_OK)
             break;
-        const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        const int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (output->appends ? O_APPEND : O_TRUNC), 0666);
         if (file < 0)
             status = error_system(error, "cannot write the output file '%s'", path);
         output->files[2 * rank + i] = file;

@@ -5,6 +5,7 @@
 #include "core/control/rendezvous/rendezvous.h"
 #include "core/control/wire/address.h"
 #include "core/control/wire/secret.h"
+#include "launch/internal/job_record.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -122,7 +123,15 @@ bool rendezvous_service_members(struct rendezvous_service *server, uint32_t **ra
     return *ranks != NULL;
 }
 
-weft_status rendezvous_service_release(struct rendezvous_service *server, uint32_t rank, struct error *error)
+void rendezvous_service_record(struct rendezvous_service *server, struct buffer *members)
+{
+    pthread_mutex_lock(&server->lock);
+    buffer_put(members, buffer_begin(&server->members), buffer_size(&server->members));
+    pthread_mutex_unlock(&server->lock);
+}
+
+weft_status rendezvous_service_release(struct rendezvous_service *server, uint32_t lowest, uint32_t rank,
+                                       struct error *error)
 {
     uint8_t secret[SECRET_BYTES];
     struct regroup_member leader;
@@ -130,6 +139,9 @@ weft_status rendezvous_service_release(struct rendezvous_service *server, uint32
     const bool known = rendezvous_service_count(server) > 0;
     if (known) {
         leader = rendezvous_service_member(server, 0);
+        /* The members may be older than the launcher, and the first of them may have been lost meanwhile. */
+        for (uint32_t i = 1; leader.rank < lowest && i < rendezvous_service_count(server); i++)
+            leader = rendezvous_service_member(server, i);
         rendezvous_session(server->secret, buffer_begin(&server->members), secret);
     }
     pthread_mutex_unlock(&server->lock);
@@ -150,6 +162,19 @@ static void *rendezvous_service_serve(void *argument)
     if (rendezvous_serve(server->listener, &server->rendezvous, &error) != WEFT_OK)
         rendezvous_service_report(NULL, error.text);
     return NULL;
+}
+
+/* What another launcher has left. */
+static weft_status rendezvous_service_restore(struct rendezvous_service *server, const struct launch_config *config,
+                                              const struct string_list *environment, struct error *error)
+{
+    const struct job_record *record = config->record;
+    const char *secret = order_variable(environment, "WEFT_SECRET");
+    buffer_put(&server->members, record->members, record->members_size);
+    server->rendezvous.members = record->members;
+    server->rendezvous.members_size = record->members_size;
+    atomic_store(&server->met, record->met);
+    return secret_from_text(secret ? secret : "", server->secret, error);
 }
 
 static weft_status rendezvous_service_describe(struct rendezvous_service *server, const struct launch_config *config,
@@ -216,7 +241,8 @@ weft_status rendezvous_service_start(const struct launch_config *config, bool re
                                                           : "127.0.0.1",
                                 config->bootstrap_port, &server->listener, &port, error);
     if (status == WEFT_OK)
-        status = rendezvous_service_describe(server, config, remote, port, environment, error);
+        status = config->record ? rendezvous_service_restore(server, config, environment, error)
+                                : rendezvous_service_describe(server, config, remote, port, environment, error);
     if (status == WEFT_OK) {
         int code = pthread_create(&server->thread, NULL, rendezvous_service_serve, server);
         server->running = code == 0;

@@ -49,6 +49,7 @@ static void scaling_see_members(struct scaling *scaling)
         return;
     for (uint32_t i = 0; i < count; i++)
         scaling_note_member(scaling, ranks[i], count);
+    scaling->changes++;
     scaling->asked = false; /* the lowest rank may be another one */
     scaling->ask_at = 0;
     free(ranks);
@@ -128,7 +129,8 @@ void scaling_turn(struct scaling *scaling)
     if (scaling->leaving < 0 || scaling->asked)
         return;
     if (clock_now() >= scaling->ask_at) {
-        scaling->asked = rendezvous_service_release(scaling->rendezvous, (uint32_t)scaling->leaving, &error) == WEFT_OK;
+        scaling->asked = rendezvous_service_release(scaling->rendezvous, (uint32_t)scaling_lowest(verdict),
+                                                    (uint32_t)scaling->leaving, &error) == WEFT_OK;
         scaling->ask_at = clock_after(AGAIN_SECONDS);
         if (!scaling->asked)
             scaling_report_failure(scaling, &error);

@@ -200,6 +200,16 @@ weft_status spawn_rank(const struct order *order, struct rank_process *rank, str
 
 /* ---- ending ---- */
 
+char *spawn_end_describe(int end, char text[SPAWN_END_BYTES])
+{
+    if (WIFSIGNALED(end))
+        snprintf(text, SPAWN_END_BYTES, "was killed by signal %d (%s)%s", WTERMSIG(end), strsignal(WTERMSIG(end)),
+                 WCOREDUMP(end) ? ", core dumped" : "");
+    else
+        snprintf(text, SPAWN_END_BYTES, "ended with exit code %d", WEXITSTATUS(end));
+    return text;
+}
+
 static void spawn_children_kill(void)
 {
     char path[64], list[4096] = "";

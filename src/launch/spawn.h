@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#define SPAWN_END_BYTES 128
+
 /** A rank that runs, seen from the helper that started it. */
 struct rank_process {
     uint32_t number; /**< in the job */
@@ -17,6 +19,8 @@ struct rank_process {
     pid_t process;   /**< also its process group; 0: not started, or reaped */
     int input;       /**< where its standard input is written; -1: none */
     int streams[2];  /**< where its standard output and error are read; -1: ended */
+    bool ended;      /**< it has, with wait status `end` */
+    int end;
 };
 
 /**
@@ -55,6 +59,9 @@ int spawn_hear(int report, char *what);
  * `seconds`.
  */
 bool spawn_descendants_kill(double seconds);
+
+/** How a process with wait status `end` ended: "was killed by signal 9 (Killed)", "ended with exit code 1". Returns `text`. */
+char *spawn_end_describe(int end, char text[SPAWN_END_BYTES]);
 
 /** The number of cores that this process may use, and their set. */
 uint32_t spawn_cores(cpu_set_t *set);

@@ -2,6 +2,7 @@
 #include "launch/internal/verdict.h"
 
 #include "base/clock.h"
+#include "launch/spawn.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -70,25 +71,12 @@ char *verdict_rank_name(const struct verdict *verdict, uint32_t rank, char text[
     return text;
 }
 
-#define REASON_BYTES 128
-
-/* "was killed by signal 9 (Killed)" */
-static char *verdict_end_reason(int end, char text[REASON_BYTES])
-{
-    if (WIFSIGNALED(end))
-        snprintf(text, REASON_BYTES, "was killed by signal %d (%s)%s", WTERMSIG(end), strsignal(WTERMSIG(end)),
-                 WCOREDUMP(end) ? ", core dumped" : "");
-    else
-        snprintf(text, REASON_BYTES, "ended with exit code %d", WEXITSTATUS(end));
-    return text;
-}
-
 /* "rank 2 on host hostb was killed by signal 9 (Killed)" */
 static void verdict_end_describe(const struct verdict *verdict, uint32_t rank, char *text, size_t room)
 {
-    char name[VERDICT_NAME_BYTES], reason[REASON_BYTES];
+    char name[VERDICT_NAME_BYTES], reason[SPAWN_END_BYTES];
     snprintf(text, room, "%s %s", verdict_rank_name(verdict, rank, name),
-             verdict_end_reason(verdict->ends[rank], reason));
+             spawn_end_describe(verdict->ends[rank], reason));
 }
 
 /* Record how a rank has ended that did not finish. */
@@ -180,13 +168,13 @@ static bool verdict_is_too_late(const struct verdict *verdict, uint32_t rank)
 /* A rank has ended that was asked to leave. */
 static void verdict_rank_left(struct verdict *verdict, uint32_t rank, int end)
 {
-    char name[VERDICT_NAME_BYTES], line[VERDICT_NAME_BYTES + 32], reason[REASON_BYTES];
+    char name[VERDICT_NAME_BYTES], line[VERDICT_NAME_BYTES + 32], reason[SPAWN_END_BYTES];
     verdict->ends[rank] = end;
     verdict->forgiven[rank] = true;
     verdict->alive--;
     snprintf(line, sizeof line, "weft run: %s has left", verdict_rank_name(verdict, rank, name));
     output_say(verdict->output, line);
-    verdict_record(verdict, rank, "rank_left", verdict_failed(end) ? verdict_end_reason(end, reason) : NULL);
+    verdict_record(verdict, rank, "rank_left", verdict_failed(end) ? spawn_end_describe(end, reason) : NULL);
 }
 
 void verdict_rank_overtaken(struct verdict *verdict, uint32_t rank)
@@ -197,7 +185,7 @@ void verdict_rank_overtaken(struct verdict *verdict, uint32_t rank)
 
 void verdict_rank_ended(struct verdict *verdict, uint32_t rank, int end)
 {
-    char reason[REASON_BYTES];
+    char reason[SPAWN_END_BYTES];
     if (rank >= verdict->started || verdict->ends[rank] != -1)
         return;
     if (verdict->leaving[rank] && !verdict_asks_again(end)) {
@@ -223,7 +211,7 @@ void verdict_rank_ended(struct verdict *verdict, uint32_t rank, int end)
             verdict_record(verdict, rank, "rank_overtaken", NULL);
             return;
         }
-        verdict_record_loss(verdict, rank, verdict_end_reason(end, reason));
+        verdict_record_loss(verdict, rank, spawn_end_describe(end, reason));
         verdict_end_describe(verdict, rank, text, sizeof text);
         verdict_say(verdict, text, "; the others may continue");
     } else if (verdict->culprit < 0) {
@@ -254,9 +242,9 @@ static void launch_verdict_judge(struct verdict *verdict)
     }
     if (verdict->user_signal)
         return; /* the ranks were asked to end */
-    char reason[REASON_BYTES];
+    char reason[SPAWN_END_BYTES];
     verdict_record_loss(verdict, (uint32_t)verdict->culprit,
-                        verdict_end_reason(verdict->ends[verdict->culprit], reason));
+                        spawn_end_describe(verdict->ends[verdict->culprit], reason));
     verdict_end_describe(verdict, (uint32_t)verdict->culprit, verdict->reason, sizeof verdict->reason);
     verdict_say(verdict, verdict->reason, "; ending the other ranks");
 }

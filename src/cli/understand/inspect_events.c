@@ -114,7 +114,9 @@ static void describe_event(const cJSON *event, char *text)
                  *problem ? ": " : ", verified", problem);
     else if (event_is(event, "end"))
         describe_training_end(event, text);
-    else if (event_is(event, "job_end"))
+    else if (event_is(event, "launcher_attach"))
+        snprintf(text, TEXT_BYTES, "process %.0f takes the job over", event_number(event, "process"));
+    else if (event_is(event, "job_end") || event_is(event, "host_end"))
         snprintf(text, TEXT_BYTES, "exit code %.0f%s%s", event_number(event, "exit_code"), *reason ? ": " : "", reason);
     else
         snprintf(text, TEXT_BYTES, "%s", reason);

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #define HOST_HELPER_WORDS_BYTES 400
+#define HOST_HELPER_JOB_BYTES   17
 
 /** A host and the connection to its helper. */
 struct host_helper {
@@ -32,6 +33,7 @@ struct host_helper {
     uint32_t running;                    /**< ranks that have not ended there */
     uint32_t slots;                      /**< ranks that may run there at a time from now on */
     bool greeted, ordered, done;
+    bool attaches;     /**< it runs already, and is to be taken over: `ordered` once it has reported its ranks */
     bool stays;        /**< the helper waits for more ranks, or for host_helpers_finish() */
     struct host *late; /**< its host, if it was added by host_helpers_update(); otherwise NULL */
 };
@@ -42,18 +44,36 @@ struct host_helpers {
     struct output *output;
     struct verdict *verdict;
     struct host_helper *all;
-    uint32_t count, open; /**< all helpers, and those not done */
-    bool remote;          /**< one of them is on another machine */
-    char *directory;      /**< the ranks' working directory: ours */
-    uint64_t deadline;    /**< for every host's answer; 0: all have */
-    uint32_t threads;     /**< compute threads a rank */
-    size_t input_window;  /**< bytes of input that may be on their way to rank 0 */
+    uint32_t count, open;            /**< all helpers, and those not done */
+    bool began;                      /**< host_helpers_start() is over: there may be threads */
+    bool remote;                     /**< one of them is on another machine */
+    char *directory;                 /**< the ranks' working directory: ours */
+    uint64_t deadline;               /**< for every host's answer; 0: all have */
+    uint32_t threads;                /**< compute threads a rank */
+    char job[HOST_HELPER_JOB_BYTES]; /**< names the helpers' sockets for another launcher; "": there is to be none */
+    uint32_t attached;               /**< helpers that were taken over */
+    size_t input_window;             /**< bytes of input that may be on their way to rank 0 */
+    bool resigned; /**< the helpers go on without this launcher: host_helpers_close() leaves them alone */
 };
 
 /** Prepare; nothing is started. The arguments must live until host_helpers_close(). Errors: MEMORY, SYSTEM. */
 weft_status host_helpers_open(struct host_helpers *helpers, const struct launch_config *config,
                               const struct string_list *environment, struct output *output, struct verdict *verdict,
                               struct error *error);
+
+/**
+ * Before host_helpers_start(): the helpers run already and are to be taken over; each rank that a helper no longer has has
+ * ended. host_helpers_append_late() adds a host that had come later.
+ */
+void host_helpers_attach(struct host_helpers *helpers);
+weft_status host_helpers_append_late(struct host_helpers *helpers, const struct host *host, struct error *error);
+
+/** Answer its greeting, with the random digits `draw`; then take the payload of ORDER_RANKS. */
+void host_helper_prove(struct host_helpers *helpers, struct host_helper *helper, const char *draw);
+void host_helper_take_ranks(struct host_helpers *helpers, struct host_helper *helper, struct reader reader);
+
+/** Start the agent of one helper, or the proxy of one that is taken over. Errors: as agent_start(). */
+weft_status host_helper_start(struct host_helpers *helpers, struct host_helper *helper, struct error *error);
 
 /** Start the agents; this process must have no other threads yet. Errors: as agent_start(). */
 weft_status host_helpers_start(struct host_helpers *helpers, struct error *error);
@@ -85,6 +105,9 @@ void host_helpers_finish(struct host_helpers *helpers);
 
 /** Kill the ranks that are stopped. */
 void host_helpers_kill_stopped(struct host_helpers *helpers);
+
+/** Tell every helper that the launcher lives. */
+void host_helpers_beat(struct host_helpers *helpers);
 
 /** Send signal `number` to every rank. */
 void host_helpers_signal(struct host_helpers *helpers, int number);

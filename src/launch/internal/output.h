@@ -29,6 +29,7 @@ struct output {
     char **prefixes;             /**< by rank; NULL: none */
     int *files;                  /**< ranks x 2 descriptors; NULL: to the sinks */
     const char *directory;       /**< of the files */
+    bool appends;                /**< to files that exist, rather than replace them */
     uint32_t ranks;
     bool live; /**< a line on the terminal must be erased before the next one */
 };

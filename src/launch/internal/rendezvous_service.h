@@ -14,7 +14,7 @@ struct rendezvous_service;
 /**
  * Listen, start the thread, and append to `environment` the variables that the ranks need: WEFT_RENDEZVOUS,
  * WEFT_RENDEZVOUS_SERVED, WEFT_RENDEZVOUS_LIMIT and WEFT_SECRET (the user's own if it is set here, else drawn for this
- * job).
+ * job). With config->record these are there already, and so are members.
  */
 weft_status rendezvous_service_start(const struct launch_config *config, bool remote, struct string_list *environment,
                                      struct rendezvous_service **server, struct error *error);
@@ -38,10 +38,14 @@ bool rendezvous_service_members(struct rendezvous_service *server, uint32_t **ra
 bool rendezvous_service_overtaken(struct rendezvous_service *server, uint32_t *rank);
 
 /**
- * Ask the job's lowest rank to release rank `rank`, waiting up to a second for its answer. Errors: STATE if no rank has
- * left its address here yet; those of regroup_ask_to_leave().
+ * Ask the job's lowest rank, `lowest`, to release rank `rank`, waiting up to a second for its answer. Errors: STATE if no rank
+ * has left its address here yet; those of regroup_ask_to_leave().
  */
-weft_status rendezvous_service_release(struct rendezvous_service *server, uint32_t rank, struct error *error);
+weft_status rendezvous_service_release(struct rendezvous_service *server, uint32_t lowest, uint32_t rank,
+                                       struct error *error);
+
+/** Append the members, as they were left here, for config->record of another launcher. */
+void rendezvous_service_record(struct rendezvous_service *server, struct buffer *members);
 
 void rendezvous_service_stop(struct rendezvous_service *server);
 

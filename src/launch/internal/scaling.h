@@ -31,6 +31,7 @@ struct scaling {
     int64_t leaving;   /**< the rank that is asked to leave; -1: none */
     bool asked;        /**< the lowest rank of the present members knows it */
     uint64_t ask_at;   /**< when to ask it next */
+    uint64_t changes;  /**< of the members */
     uint64_t deadline; /**< when scaling_turn() must be called next; 0: after an event */
 };
 

@@ -44,7 +44,7 @@ static weft_status doctor_hosts_start(struct doctor_hosts_helper *helper, const 
         return error_system(error, "cannot tell where weft is");
     weft_status status =
         agent_start(local ? NULL : agent, helper->host->name, local || !config->executable ? own : config->executable,
-                    "doctor", true, &helper->agent, error);
+                    "doctor", true, NULL, &helper->agent, error);
     if (status == WEFT_OK) {
         helper->started = true;
         fcntl(helper->agent.input, F_SETFL, 0);

@@ -5,6 +5,8 @@
 #include "launch/hosts_command.h"
 #include "launch/launch.h"
 #include "launch/node.h"
+#include "launch/takeover/attach.h"
+#include "launch/takeover/succession.h"
 #include "platform/runs/record.h"
 
 #include <stdio.h>
@@ -15,7 +17,7 @@
 static struct {
     int64_t ranks, threads, bootstrap_port, min_ranks, restarts;
     const char *hosts, *hostfile, *hosts_command, *agent, *executable, *bootstrap_address, *output_directory,
-        *job_directory, *project, *binding, *input, *trace;
+        *job_directory, *project, *binding, *input, *trace, *launcher_loss, *attach;
     double rendezvous_limit, start_limit, grace, stop_grace;
     struct cli_list environment;
     bool no_prefix, no_record, verbose, node;
@@ -23,6 +25,7 @@ static struct {
 
 static const char *const bindings[] = {"none", "cores", NULL};
 static const char *const inputs[] = {"first", "none", NULL};
+static const char *const launcher_losses[] = {"end", "checkpoint", "continue", NULL}; /* enum launcher_loss */
 
 static const struct cli_option options[] = {
     CLI_GROUP("Ranks and hosts"),
@@ -56,6 +59,14 @@ static const struct cli_option options[] = {
         "restarts", 0, "N", &chosen.restarts, "0", 0, 10000,
         "when a rank fails and the others continue, start a replacement, at most N in all: on the same host, or "
         "else on one with a free slot (list more slots than -n needs)"),
+    CLI_CHOICE(
+        "launcher-loss", 0, "WHAT", &chosen.launcher_loss, "end", launcher_losses,
+        "what becomes of the ranks if weft run is killed or stopped: they end at once, they get SIGTERM and so end "
+        "with a checkpoint, or they continue; needs --job-dir unless it is end"),
+    CLI_TEXT(
+        "attach", 0, "DIR", &chosen.attach, NULL,
+        "take over the job in DIR, which was started with --launcher-loss continue and has lost its launcher; without "
+        "a program and other options"),
     CLI_NUMBER("grace", 0, "SECONDS", &chosen.grace, "1", 0, 86400,
                "time for the other ranks to end by themselves after one fails", .advanced = true),
     CLI_NUMBER("stop-grace", 0, "SECONDS", &chosen.stop_grace, "0", 0, 1e6,
@@ -170,6 +181,12 @@ static weft_status configure(const struct command_call *call, struct launch_conf
                          "weft run: --restarts %u needs --min-ranks, without which a rank that fails ends the job; add "
                          "--min-ranks N",
                          config->restarts);
+    config->launcher_loss = (enum launcher_loss)cli_choice_index(chosen.launcher_loss, launcher_losses);
+    if (config->launcher_loss != LAUNCHER_LOSS_END && !chosen.job_directory)
+        return error_set(
+            error, WEFT_ERROR_ARGUMENT,
+            "weft run: --launcher-loss %s needs --job-dir, where the hosts record what they do; add --job-dir DIR",
+            chosen.launcher_loss);
     config->scales = config->min_ranks > 0 && chosen.job_directory;
     config->additions = launch_additions(config->restarts, config->scales);
     config->prefix = !chosen.no_prefix;
@@ -215,12 +232,65 @@ static weft_status set_number_for_ranks(struct launch_config *config, const char
     return set_for_ranks(config, name, number, error);
 }
 
+/* ---- taking over a job ---- */
+
+/* The record of the job that is taken over: this process goes on with it. `directory` is empty if there is none. */
+static void record_take_over(const struct attach *attach, struct run_record *record, char *directory)
+{
+    const char *id = attach_variable(attach, "WEFT_RUN");
+    struct run_record own;
+    /* A record whose launcher lives is that of another run, inside which the job was started. */
+    if (!id || run_records_directory(directory, NULL) != WEFT_OK ||
+        run_record_load(directory, id, record, NULL) != WEFT_OK || record->state == RUN_RECORD_RUNNING ||
+        run_record_begin(&own, NULL) != WEFT_OK) {
+        directory[0] = '\0';
+        return;
+    }
+    record->launcher = own.launcher;
+    record->state = RUN_RECORD_RUNNING;
+    record->ended = 0;
+    (void)run_record_save(record, directory, NULL);
+}
+
+static weft_status launch_run_attach(struct command_call *call, struct error *error)
+{
+    struct attach attach;
+    struct launch_result result = {0};
+    struct run_record record;
+    char directory[FILE_PATH_BYTES] = "";
+    char *const *words = call->arguments;
+    const bool alone = (strncmp(words[0], "--attach=", 9) == 0 && !words[1]) ||
+                       (strcmp(words[0], "--attach") == 0 && words[1] && !words[2]);
+    call->exit_code = 2;
+    if (!alone)
+        return error_set(
+            error, WEFT_ERROR_ARGUMENT,
+            "weft run: --attach takes no program and no other options: the job goes on as it was started; write "
+            "weft run --attach %s",
+            chosen.attach);
+    weft_status status = attach_begin(chosen.attach, &attach, error);
+    call->exit_code = status == WEFT_ERROR_ARGUMENT ? 2 : 1;
+    if (status == WEFT_OK) {
+        record_take_over(&attach, &record, directory);
+        status = launch_run(&attach.config, &result, error);
+        call->exit_code = status == WEFT_OK ? result.exit_code : 1;
+        if (*directory) {
+            run_record_complete(&record, call->exit_code, status == WEFT_OK ? result.reason : error->text);
+            (void)run_record_save(&record, directory, NULL);
+        }
+    }
+    attach_end(&attach);
+    return status;
+}
+
 static weft_status launch_run_run(struct command_call *call, struct error *error)
 {
     if (chosen.node) {
-        call->exit_code = node_main(STDIN_FILENO, STDOUT_FILENO);
+        call->exit_code = chosen.attach ? succession_proxy(chosen.attach) : node_main(STDIN_FILENO, STDOUT_FILENO);
         return WEFT_OK;
     }
+    if (chosen.attach)
+        return launch_run_attach(call, error);
     struct launch_config config = {0};
     struct launch_result result = {0};
     struct run_record record;
@@ -230,6 +300,8 @@ static weft_status launch_run_run(struct command_call *call, struct error *error
     if (status == WEFT_OK && chosen.job_directory) {
         status = job_directory_open(chosen.job_directory, &job_directory, error);
         config.job_directory = status == WEFT_OK ? &job_directory : NULL;
+        if (status == WEFT_OK)
+            status = attach_check_free(&job_directory, error);
     }
     call->exit_code = status == WEFT_ERROR_ARGUMENT ? 2 : 0; /* if there is an error */
     if (status == WEFT_OK) {
@@ -289,6 +361,11 @@ const struct command command_run = {
         "that of the first rank that failed (with --min-ranks, as long as so many are left: 0 if so many end with 0, "
         "otherwise that of the rank that ended last), or 128 plus the signal's number; 1 if the ranks could not be "
         "started. A second interrupt kills.\n\n"
+        "If weft run itself is killed, or stopped for four seconds, --launcher-loss decides what becomes of the ranks. With "
+        "continue they go on, and weft run --attach DIR, on the same machine and as the same user, becomes the launcher of the "
+        "job: its output, replacements, weft scale and the exit code are as if the first launcher had lived. What the ranks have "
+        "printed meanwhile is in DIR/output-HOST. Standard input is not taken over. A host waits for a launcher until a minute "
+        "after the end of its last rank.\n\n"
         "Ranks that get SIGTERM or SIGUSR1 and end with exit code 75 ask to be run again, and so does weft run then: a "
         "scheduler that runs the same command again makes them continue.",
     .examples = "weft run -n 4 -- weft train --steps 200\n"
