@@ -88,6 +88,8 @@ struct weft_training {
     struct error last; /**< of the last call that failed since the last step */
 
     /* While the ranks change (training_recovery.c). */
+    uint64_t
+        known; /**< steps that some rank was known to have done: without its state, this rank does not begin again */
     bool is_behind; /**< this rank lacks the newest state: its arrays are not the former's, still needed */
     struct weft_training *former; /**< this training as it was in the former world: values, moments, steps; or NULL */
     struct state_copies *copies;  /**< of the former world's state, before ranks leave; NULL: none */
@@ -179,6 +181,7 @@ void training_close_former(weft_training *training);
 /** How far a rank has come, as ranks exchange it after they have changed. */
 struct training_standing {
     uint64_t steps;
+    uint64_t known;  /**< as in the training */
     uint64_t copied; /**< the step of its copies: of its part, and of a lost neighbor's; UINT64_MAX: none */
     uint32_t micro_batches, rate_ranks; /**< rate_ranks 0: it has joined, and does not know them */
     bool has_state;                     /**< all values and moments that this rank held after `steps`, at least 1 */
@@ -187,8 +190,8 @@ struct training_standing {
 /** That of this rank. */
 struct training_standing training_describe_standing(const weft_training *training);
 
-/** Whether this rank lacks the newest state that some rank has; `all` has the standings of all. */
-bool training_lacks_state(const weft_training *training, const struct training_standing *all);
+/** Note how far the training had come, and whether this rank lacks the newest state. `all` has the standings of all. */
+void training_note_standings(weft_training *training, const struct training_standing *all);
 
 /**
  * Bring values, moments and step of the rank that has come farthest to all ranks; `all` has their standings. Without

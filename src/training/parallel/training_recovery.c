@@ -49,6 +49,7 @@ struct training_standing training_describe_standing(const weft_training *trainin
     const weft_training *former = training->former;
     struct training_standing standing;
     memset(&standing, 0, sizeof standing); /* and what lies between its members */
+    standing.known = training->known;
     standing.copied = UINT64_MAX;
     standing.rate_ranks = training->rate_ranks;
     standing.micro_batches = (uint32_t)training->config.micro_batches;
@@ -66,18 +67,19 @@ static uint64_t find_farthest(const struct training_standing *all, uint32_t rank
     uint64_t steps = 0;
     *held = 0;
     for (uint32_t r = 0; r < ranks; r++) {
-        steps = all[r].steps > steps ? all[r].steps : steps;
+        const uint64_t known = all[r].known > all[r].steps ? all[r].known : all[r].steps;
+        steps = known > steps ? known : steps;
         *held = all[r].has_state && all[r].steps > *held ? all[r].steps : *held;
     }
     return steps;
 }
 
-bool training_lacks_state(const weft_training *training, const struct training_standing *all)
+void training_note_standings(weft_training *training, const struct training_standing *all)
 {
     const struct training_standing *own = &all[training->rank];
     uint64_t held;
-    (void)find_farthest(all, training->ranks, &held);
-    return !own->has_state || own->steps < held;
+    training->known = find_farthest(all, training->ranks, &held);
+    training->is_behind = !own->has_state || own->steps < held;
 }
 
 /* Whether every rank that has a state has copies of this step. */

@@ -44,6 +44,7 @@ static void forget_layout(weft_training *training)
         .index_of = kept.index_of,
         .directory = kept.directory,
         .last = kept.last,
+        .known = kept.known,
         .former = kept.former,
         .copies = kept.copies,
         .previous = kept.previous,
@@ -116,7 +117,7 @@ static weft_status agree_names(weft_training *training, struct error *error)
 /* Newcomers take what the others have had from the beginning. */
 static void take_settings_of_ranks(weft_training *training, const struct training_standing *all)
 {
-    training->is_behind = training_lacks_state(training, all);
+    training_note_standings(training, all);
     for (uint32_t r = 0; r < training->ranks; r++)
         if (all[r].rate_ranks) {
             training->rate_ranks = all[r].rate_ranks;
