@@ -172,6 +172,34 @@ static void a_training_without_a_step_is_new_again(void **state)
     assert_int_equal(world_run(&(struct world){.ranks = 3}, fail_early, NULL), 0);
 }
 
+/* ---- several trainings ---- */
+
+/* The first one changes the world for both; or the program does. */
+static int recover_both(weft_context *context, int rank, void *argument)
+{
+    weft_training *trainings[2];
+    for (int i = 0; i < 2; i++) {
+        CHECK(begin_training(context, weft_world(context), WEFT_OPTIMIZER_ADAMW, &trainings[i]) == WEFT_OK);
+        CHECK(take_steps(trainings[i], i + 1) == WEFT_OK);
+    }
+    fail_together(context, rank);
+    if (*(const bool *)argument)
+        CHECK(weft_shrink(context) == WEFT_OK);
+    for (int i = 0; i < 2; i++)
+        CHECK(weft_training_recover(trainings[i]) == WEFT_OK && weft_training_steps(trainings[i]) == (uint64_t)i + 1);
+    for (int i = 0; i < 2; i++) {
+        CHECK(take_steps(trainings[i], 1) == WEFT_OK);
+        weft_training_close(trainings[i]);
+    }
+    return 0;
+}
+
+static void several_trainings_recover_in_one_world(void **state)
+{
+    for (int shrinks = 0; shrinks < 2; shrinks++)
+        assert_int_equal(world_run(&(struct world){.ranks = 3}, recover_both, &(bool){shrinks}), 0);
+}
+
 /* ---- what is refused ---- */
 
 static int recover_wrongly(weft_context *context, int rank, void *argument)
@@ -214,6 +242,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_without_the_last_step_get_it),
         cmocka_unit_test(a_training_without_a_step_is_new_again),
+        cmocka_unit_test(several_trainings_recover_in_one_world),
         cmocka_unit_test(what_cannot_be_recovered_is_a_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
