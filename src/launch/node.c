@@ -207,11 +207,12 @@ static void launch_node_receive_launcher(struct launch_node_node *node)
     ssize_t n = read(node->input, bytes, sizeof bytes);
     if (n > 0) {
         buffer_put(&node->in, bytes, (size_t)n);
-        node->heard = clock_now();
     } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
         node->lost = true;
     }
     launch_node_frame_handle(node);
+    if (n > 0) /* starting ranks may have taken long */
+        node->heard = clock_now();
 }
 
 /* ---- the ranks' side ---- */
@@ -297,14 +298,27 @@ static uint64_t launch_node_silence_end(const struct launch_node_node *node)
     return node->heard + (uint64_t)(ORDER_SILENCE_SECONDS * 1e9);
 }
 
+/* Close a connection to the launcher. A standard descriptor stays open, or the next file would take its number and be closed in
+ * a rank that is started. */
+static void launch_node_leave(int descriptor)
+{
+    const int nowhere = descriptor <= STDERR_FILENO ? open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
+    if (nowhere < 0) {
+        close(descriptor);
+        return;
+    }
+    dup2(nowhere, descriptor);
+    close(nowhere);
+}
+
 /* The launcher is lost: false if the ranks end with it. */
 static bool launch_node_lose_launcher(struct launch_node_node *node, const char *reason)
 {
     if (!launch_node_outlives(node))
         return false;
-    close(node->input); /* so that a launcher which only was stopped notices */
+    launch_node_leave(node->input); /* so that a launcher which only was stopped notices */
     if (node->output != node->input)
-        close(node->output);
+        launch_node_leave(node->output);
     node->input = node->output = -1;
     node->lost = false;
     node->input_ended = true;
@@ -433,12 +447,14 @@ int node_main(int input, int output)
     snprintf(line, sizeof line, "%s %u\n", weft_version(), node.cores);
     buffer_put(&node.out, line, strlen(line));
     struct pollfd *polls = NULL;
-    while (!node.lost || launch_node_lose_launcher(&node, "its connection was closed")) {
+    while (!node.lost) {
         struct pollfd *grown = realloc(polls, (RANK_POLLS + 2 * (size_t)node.count) * sizeof *polls);
         if (!grown)
             break;
         polls = grown;
         launch_node_turn(&node, polls);
+        if (node.lost && !launch_node_lose_launcher(&node, "its connection was closed"))
+            break;
         if (launch_node_silence_end(&node) && clock_now() >= launch_node_silence_end(&node))
             (void)launch_node_lose_launcher(&node, "nothing was heard of it for " ORDER_SILENCE_TEXT);
         if (vacancy_kills(&node.vacancy))

@@ -115,8 +115,8 @@ uint32_t replacements_free_slots(const struct replacements *replacements)
 {
     const struct host_helpers *helpers = replacements->helpers;
     const uint32_t waiting = replacements->requested - replacements->started;
-    const uint32_t left = replacements->config->additions - replacements->requested -
-                          (replacements->config->restarts - replacements->restarts);
+    const uint32_t kept = replacements->requested + (replacements->config->restarts - replacements->restarts);
+    const uint32_t left = replacements->config->additions > kept ? replacements->config->additions - kept : 0;
     uint32_t slots = 0;
     for (uint32_t i = 0; i < helpers->count; i++)
         slots += host_helper_free_slots(&helpers->all[i]);

@@ -4,7 +4,7 @@
  * the configuration, the environment of the ranks with the job's secret, and the launcher's view of hosts, ranks and
  * members. It is replaced atomically, but not synced: what it describes does not outlive this machine either.
  *
- * Numbers and texts as in frame.h, in the order of job_record.c, then a CRC-32C of all before it. Not thread-safe.
+ * Numbers and strings as in frame.h, in the order of job_record.c, then a CRC-32C of all before it. Not thread-safe.
  */
 #ifndef WEFT_LAUNCH_INTERNAL_JOB_RECORD_H
 #define WEFT_LAUNCH_INTERNAL_JOB_RECORD_H
@@ -35,9 +35,11 @@ struct job_state {
 /** The writer remembers what it has written last. */
 struct job_record_writer {
     uint64_t marks[JOB_RECORD_MARKS];
+    bool failed; /**< the last one could not be written, and that was reported */
 };
 
-/** Write the record if anything in it has changed. A record that cannot be written is reported once a change. */
+/** Write the record if anything in it has changed. If that fails, it is reported, the former record is removed, and the next call
+ * tries again. */
 void job_record_update(struct job_record_writer *writer, const struct job_state *state);
 
 /** A record that was read. */
@@ -47,7 +49,7 @@ struct job_record {
     char job[HOST_HELPER_JOB_BYTES];
     char *directory; /**< the ranks' working directory */
     struct string_list environment;
-    char *texts[5];         /**< of the configuration */
+    char *strings[5];       /**< of the configuration */
     const uint8_t *members; /**< as rank 0 has left them, in `content` */
     size_t members_size;
     bool met;

@@ -35,8 +35,8 @@ struct vacancy {
 };
 
 /**
- * The launcher was lost, for the reason `reason`, of a job that began at clock_now() `began`. No more ranks are started here until vacancy_end(); order and ranks must
- * live until then. Without a directory, or memory, output is lost. From now on standard error leads nowhere: it was the
+ * The launcher was lost, for the reason `reason`, of a job that began at clock_now() `began`. No more ranks are started
+ * here until vacancy_end(); order and ranks must live until then. Without a directory, or memory, output is lost. From now on standard error leads nowhere: it was the
  * launcher's.
  */
 void vacancy_begin(struct vacancy *vacancy, const struct order *order, const struct rank_process *ranks, uint32_t count,

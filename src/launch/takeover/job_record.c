@@ -60,12 +60,12 @@ static void record_put_hosts(struct buffer *buffer, const struct host_list *host
     }
 }
 
-/* What does not change. An empty text stands for NULL. */
+/* What does not change. An empty string stands for NULL. */
 static void record_put_config(struct buffer *buffer, const struct job_state *state)
 {
     const struct launch_config *config = state->config;
-    const char *const texts[] = {config->agent, config->executable, config->hosts_command, config->bootstrap_address,
-                                 config->output_directory};
+    const char *const strings[] = {config->agent, config->executable, config->hosts_command, config->bootstrap_address,
+                                   config->output_directory};
     const uint32_t numbers[] = {config->threads, config->bind,      config->min_ranks, config->restarts,
                                 config->scales,  config->additions, config->prefix,    config->launcher_loss};
     const double seconds[] = {config->rendezvous_limit, config->start_limit, config->grace, config->stop_grace};
@@ -77,8 +77,8 @@ static void record_put_config(struct buffer *buffer, const struct job_state *sta
     buffer_put_u64(buffer, record_wall_clock() - (clock_now() - config->job_directory->began));
     buffer_put_text(buffer, state->helpers->job);
     buffer_put_text(buffer, state->helpers->directory);
-    for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
-        buffer_put_text(buffer, texts[i] ? texts[i] : "");
+    for (size_t i = 0; i < ARRAY_SIZE(strings); i++)
+        buffer_put_text(buffer, strings[i] ? strings[i] : "");
     for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
         buffer_put_u32(buffer, numbers[i]);
     for (size_t i = 0; i < ARRAY_SIZE(seconds); i++)
@@ -94,12 +94,13 @@ static void record_put_helpers(struct buffer *buffer, const struct host_helpers 
     buffer_put_u32(buffer, helpers->count);
     for (uint32_t i = 0; i < helpers->count; i++) {
         const struct host_helper *helper = &helpers->all[i];
+        const bool is_there = helper->ordered || helper->attaches;
         if (helper->late) {
             buffer_put_text(buffer, helper->host->name);
             buffer_put_u32(buffer, helper->host->slots);
         }
-        buffer_put_u32(buffer, helper->slots);
-        buffer_put_u32(buffer, helper->done || !(helper->ordered || helper->attaches));
+        buffer_put_u32(buffer, helper->late && !is_there ? 0 : helper->slots); /* 0: it comes again if it is listed */
+        buffer_put_u32(buffer, helper->done || !is_there);
     }
 }
 
@@ -190,10 +191,11 @@ static void record_mark(const struct job_state *state, uint64_t marks[JOB_RECORD
 {
     const struct verdict *verdict = state->verdict;
     const struct replacements *replacements = state->replacements;
-    uint64_t slots = 0, done = 0;
+    uint64_t slots = 0, done = 0, ordered = 0;
     for (uint32_t i = 0; i < state->helpers->count; i++) {
         slots += (i + 1) * (uint64_t)state->helpers->all[i].slots;
         done += state->helpers->all[i].done;
+        ordered += state->helpers->all[i].ordered;
     }
     const uint64_t now[] = {verdict->started,
                             verdict->alive,
@@ -215,7 +217,8 @@ static void record_mark(const struct job_state *state, uint64_t marks[JOB_RECORD
                             state->helpers->count,
                             state->helpers->threads,
                             slots,
-                            done};
+                            done,
+                            ordered};
     _Static_assert(sizeof now <= JOB_RECORD_MARKS * sizeof *marks, "room for all marks");
     memset(marks, 0, JOB_RECORD_MARKS * sizeof *marks);
     memcpy(marks, now, sizeof now);
@@ -233,18 +236,25 @@ void job_record_update(struct job_record_writer *writer, const struct job_state 
     memcpy(writer->marks, marks, sizeof marks);
     record_pack(&content, state);
     if (content.failed || !record_replace(state->config->job_directory, &content)) {
+        const int code = errno;
         char line[FILE_PATH_BYTES + 128];
+        job_record_remove(state->config->job_directory); /* the former one is wrong by now */
+        memset(writer->marks, 0, sizeof writer->marks);  /* try again */
         snprintf(line, sizeof line, "weft run: warning: cannot write %s/%s: %s; another launcher could not take over",
                  state->config->job_directory->path, JOB_DIRECTORY_RECORD,
-                 content.failed ? "memory ran out" : strerror(errno));
-        output_say(state->helpers->output, line);
+                 content.failed ? "memory ran out" : strerror(code));
+        if (!writer->failed)
+            output_say(state->helpers->output, line);
+        writer->failed = true;
+    } else {
+        writer->failed = false;
     }
     buffer_free(&content);
 }
 
 /* ---- reading ---- */
 
-static char *record_take_text(struct reader *reader)
+static char *record_take_string(struct reader *reader)
 {
     char *text = reader_text_copy(reader);
     if (text && !*text) {
@@ -279,17 +289,17 @@ static bool record_take_config(struct job_record *record, uint64_t *began, struc
     *began = reader_u64(reader);
     reader_text(reader, record->job, sizeof record->job);
     record->directory = reader_text_copy(reader);
-    for (size_t i = 0; i < ARRAY_SIZE(record->texts); i++)
-        record->texts[i] = record_take_text(reader);
+    for (size_t i = 0; i < ARRAY_SIZE(record->strings); i++)
+        record->strings[i] = record_take_string(reader);
     for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
         numbers[i] = reader_u32(reader);
     for (size_t i = 0; i < ARRAY_SIZE(seconds); i++)
         seconds[i] = record_take_number(reader);
-    *config = (struct launch_config){.agent = record->texts[0],
-                                     .executable = record->texts[1],
-                                     .hosts_command = record->texts[2],
-                                     .bootstrap_address = record->texts[3],
-                                     .output_directory = record->texts[4],
+    *config = (struct launch_config){.agent = record->strings[0],
+                                     .executable = record->strings[1],
+                                     .hosts_command = record->strings[2],
+                                     .bootstrap_address = record->strings[3],
+                                     .output_directory = record->strings[4],
                                      .threads = numbers[0],
                                      .bind = numbers[1] != 0,
                                      .min_ranks = numbers[2],
@@ -389,14 +399,15 @@ bool job_record_exists(const struct job_directory *directory)
 void job_record_remove(const struct job_directory *directory)
 {
     (void)unlinkat(directory->directory, JOB_DIRECTORY_RECORD, 0);
+    (void)unlinkat(directory->directory, RECORD_DRAFT, 0);
 }
 
 void job_record_close(struct job_record *record)
 {
     free(record->content);
     free(record->directory);
-    for (size_t i = 0; i < ARRAY_SIZE(record->texts); i++)
-        free(record->texts[i]);
+    for (size_t i = 0; i < ARRAY_SIZE(record->strings); i++)
+        free(record->strings[i]);
     string_list_free(&record->environment);
     *record = (struct job_record){0};
 }

@@ -162,4 +162,5 @@ void vacancy_end(struct vacancy *vacancy, struct buffer *frames)
     buffer_free(&vacancy->kept);
     job_directory_close(&vacancy->directory);
     vacancy->is_open = false;
+    vacancy->kill_at = vacancy->end_at = 0;
 }

@@ -17,6 +17,7 @@
 
 #define DEFAULT_LIMIT_SECONDS 60.0
 #define LEAVE_SECONDS         5.0 /* for the launcher to take the members: without it nobody joins anyway */
+#define REACH_SECONDS         1.0 /* of these, for its port to be reached */
 
 struct bootstrap {
     const char *launcher;
@@ -375,7 +376,7 @@ weft_status bootstrap_leave_members(const struct bootstrap *bootstrap, const voi
     struct rendezvous_client client = bootstrap_client(bootstrap);
     struct buffer record = {0};
     client.limit_seconds = LEAVE_SECONDS;
-    client.once = true; /* a launcher that is lost must not delay the training */
+    client.reach_seconds = REACH_SECONDS; /* a launcher that is lost must not delay the training */
     buffer_put(&record, bootstrap->draw, sizeof bootstrap->draw);
     buffer_put(&record, bytes, size);
     const weft_status status =

@@ -72,14 +72,16 @@ static weft_status connect_retry(const struct rendezvous *rendezvous, const char
                                  struct error *error)
 {
     const struct rendezvous_client *client = &rendezvous->client;
+    const uint64_t reach = client->reach_seconds > 0 ? clock_after(client->reach_seconds) : rendezvous->deadline;
+    const uint64_t deadline = reach < rendezvous->deadline ? reach : rendezvous->deadline;
     for (double nap = 0.02;; nap = nap < 0.25 ? nap * 1.5 : nap) {
         struct error reason = {0};
-        weft_status status = connect_any(addresses, rendezvous->deadline, descriptor, &reason);
+        weft_status status = connect_any(addresses, deadline, descriptor, &reason);
         if (status == WEFT_OK)
             return WEFT_OK;
         if (status != WEFT_ERROR_RENDEZVOUS)
             return error_set(error, status, "%s", reason.text);
-        if (client->once || rendezvous_seconds_until(rendezvous->deadline) == 0 || !connect_sleep(client->stop, nap))
+        if (rendezvous_seconds_until(deadline) == 0 || !connect_sleep(client->stop, nap))
             return error_set(error, status, "rank %u of %u cannot reach the rendezvous within %g s: %s", client->rank,
                              client->ranks, client->limit_seconds, reason.text);
     }

@@ -74,7 +74,7 @@ struct rendezvous_client {
     const uint8_t *secret;            /**< SECRET_BYTES, borrowed */
     double limit_seconds;             /**< for all of it, including the wait for the server */
     int stop;                         /**< as above */
-    bool once;                        /**< do not wait for a server where none listens */
+    double reach_seconds;             /**< of these, at most, for reaching a server that listens; 0: all of them */
     uint32_t node;                    /**< a number shared by the ranks of a node, and no others */
     uint32_t local_rank, local_ranks; /**< this rank's number on its node, and the ranks of that node; 0, 0: unknown */
 };
