@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * weft_training_recover() where it matters which rank has come how far: ranks that have not completed the last step
- * get values and moments from one that has, whichever they are; before the first step initial values are set again.
+ * get values and moments from one that has, whichever they are; before the first step initial values are set again; a
+ * state that no rank has is read from the checkpoint that the training saved last, though rank 0 did not save it.
  * And what it refuses. own_training_recovery_test loses real processes.
  */
 #include "training/parallel/training.h"
 
+#include "../unit/temporary.h"
 #include "../world.h"
 
 #include <setjmp.h>
@@ -24,12 +26,13 @@
 
 enum { COUNT = 5000, STEPS = 4, MORE = 3 };
 
-static weft_status begin_training(weft_context *context, weft_comm *comm, weft_optimizer optimizer,
-                                  weft_training **training)
+static weft_status begin_with_zero(weft_context *context, weft_comm *comm, weft_optimizer optimizer, int zero,
+                                   weft_training **training)
 {
     weft_training_config config = WEFT_TRAINING_CONFIG_DEFAULT;
     config.optimizer = optimizer;
     config.micro_batches = 4;
+    config.zero = zero;
     weft_status status = weft_training_open(context, comm, &config, training);
     if (status != WEFT_OK)
         return status;
@@ -38,6 +41,12 @@ static weft_status begin_training(weft_context *context, weft_comm *comm, weft_o
     for (int i = 0; status == WEFT_OK && i < COUNT; i++)
         weft_training_values(*training, 0)[i] = (float)(i % 7);
     return status == WEFT_OK ? weft_training_share(*training) : status;
+}
+
+static weft_status begin_training(weft_context *context, weft_comm *comm, weft_optimizer optimizer,
+                                  weft_training **training)
+{
+    return begin_with_zero(context, comm, optimizer, 0, training);
 }
 
 /* A gradient that depends on the values and on the number of the micro-batch. */
@@ -172,6 +181,126 @@ static void a_training_without_a_step_is_new_again(void **state)
     assert_int_equal(world_run(&(struct world){.ranks = 3}, fail_early, NULL), 0);
 }
 
+/* ---- the state is lost ---- */
+
+struct lost_state {
+    const char *directory;
+    int zero;
+    bool is_lost;
+    float *rank_values[3];
+};
+
+/* In the directory of the training, a later checkpoint of another one. */
+static weft_status save_strange(weft_context *context, const char *directory)
+{
+    weft_training *strange;
+    weft_status status = begin_training(context, weft_world(context), WEFT_OPTIMIZER_ADAMW, &strange);
+    strange->steps = 1000;
+    if (status == WEFT_OK)
+        status = weft_training_save(strange, directory, 0);
+    weft_training_close(strange);
+    return status;
+}
+
+/* As if this rank had joined after the last checkpoint. */
+static void forget_checkpoint(weft_training *training)
+{
+    free(training->directory);
+    training->directory = NULL;
+}
+
+/* Rank 1's part is lost, without ZeRO that of every rank. */
+static int lose_state(weft_context *context, int rank, void *argument)
+{
+    struct lost_state *lost = argument;
+    weft_training *training;
+    CHECK(begin_with_zero(context, weft_world(context), WEFT_OPTIMIZER_ADAMW, lost->zero, &training) == WEFT_OK);
+    CHECK(take_steps(training, STEPS) == WEFT_OK);
+    if (lost->is_lost) {
+        CHECK(weft_training_save(training, lost->directory, 0) == WEFT_OK);
+        CHECK(save_strange(context, lost->directory) == WEFT_OK);
+        CHECK(take_steps(training, 1) == WEFT_OK);
+        if (rank == 0)
+            forget_checkpoint(training);
+        training->is_updating = lost->zero == 0 || rank == 1;
+        fail_together(context, rank);
+        CHECK(weft_training_recover(training) == WEFT_OK && weft_training_steps(training) == STEPS);
+        CHECK(training->checkpoint == STEPS && strcmp(training->directory, lost->directory) == 0);
+        CHECK(!training->former && !training->copies && !training->is_updating);
+    }
+    CHECK(take_steps(training, MORE) == WEFT_OK && weft_training_steps(training) == STEPS + MORE);
+    memcpy(lost->rank_values[rank], weft_training_values(training, 0), COUNT * sizeof(float));
+    weft_training_close(training);
+    return 0;
+}
+
+static void a_lost_state_is_read_from_the_last_own_checkpoint(void **state)
+{
+    for (int zero = 0; zero < 3; zero++) {
+        struct lost_state lost = {.directory = temporary_directory(), .zero = zero};
+        float *expected = calloc(COUNT, sizeof *expected);
+        for (int r = 0; r < 3; r++)
+            lost.rank_values[r] = calloc(COUNT, sizeof(float));
+        for (int is_lost = 0; is_lost < 2; is_lost++) {
+            lost.is_lost = is_lost;
+            assert_int_equal(world_run(&(struct world){.ranks = 3}, lose_state, &lost), 0);
+            if (!is_lost)
+                memcpy(expected, lost.rank_values[0], COUNT * sizeof *expected);
+            for (int r = 0; r < 3; r++)
+                assert_memory_equal(lost.rank_values[r], expected, COUNT * sizeof *expected);
+        }
+        assert_int_equal(file_remove_tree(lost.directory, NULL), WEFT_OK);
+        for (int r = 0; r < 3; r++)
+            free(lost.rank_values[r]);
+        free(expected);
+    }
+}
+
+/* A state that all ranks have goes to all, and so does the knowledge of the checkpoint. */
+static int learn_of_checkpoint(weft_context *context, int rank, void *argument)
+{
+    const char *directory = argument;
+    weft_training *training;
+    CHECK(begin_training(context, weft_world(context), WEFT_OPTIMIZER_SGD, &training) == WEFT_OK);
+    CHECK(take_steps(training, STEPS) == WEFT_OK && weft_training_save(training, directory, 0) == WEFT_OK);
+    if (rank != 1)
+        forget_checkpoint(training);
+    fail_together(context, rank);
+    CHECK(weft_training_recover(training) == WEFT_OK && weft_training_steps(training) == STEPS);
+    CHECK(training->directory && strcmp(training->directory, directory) == 0 && training->checkpoint == STEPS);
+    weft_training_close(training);
+    return 0;
+}
+
+static void all_ranks_learn_of_the_checkpoint(void **state)
+{
+    char directory[256];
+    snprintf(directory, sizeof directory, "%s", temporary_directory());
+    assert_int_equal(world_run(&(struct world){.ranks = 3}, learn_of_checkpoint, directory), 0);
+    assert_int_equal(file_remove_tree(directory, NULL), WEFT_OK);
+}
+
+/* Without a checkpoint. */
+static int lose_everything(weft_context *context, int rank, void *argument)
+{
+    const int zero = *(const int *)argument;
+    weft_training *training;
+    CHECK(begin_with_zero(context, weft_world(context), WEFT_OPTIMIZER_ADAMW, zero, &training) == WEFT_OK);
+    CHECK(take_steps(training, 1) == WEFT_OK);
+    training->is_updating = true;
+    fail_together(context, rank);
+    CHECK(weft_training_recover(training) == WEFT_ERROR_DATA);
+    CHECK_SAYS(zero ? "lost with a rank that held a part of it" : "were lost before they had sent it to the others");
+    weft_training_close(training);
+    return 0;
+}
+
+static void a_lost_state_without_a_checkpoint_is_a_message(void **state)
+{
+    for (int zero = 0; zero < 2; zero++)
+        assert_int_equal(world_run(&(struct world){.ranks = 2}, lose_everything, &zero), 0);
+}
+
 /* ---- several trainings ---- */
 
 /* The first one changes the world for both; or the program does. */
@@ -198,6 +327,28 @@ static void several_trainings_recover_in_one_world(void **state)
 {
     for (int shrinks = 0; shrinks < 2; shrinks++)
         assert_int_equal(world_run(&(struct world){.ranks = 3}, recover_both, &(bool){shrinks}), 0);
+}
+
+/* ---- after a mistake ---- */
+
+/* A rank is lost after a step that all ranks refused. */
+static int fail_after_mistake(weft_context *context, int rank, void *argument)
+{
+    weft_training *training;
+    CHECK(begin_training(context, weft_world(context), WEFT_OPTIMIZER_SGD, &training) == WEFT_OK);
+    CHECK(take_steps(training, 1) == WEFT_OK);
+    for (int left = weft_training_micro_batches(training); left > 1; left--)
+        CHECK(weft_training_accumulate(training) == WEFT_OK);
+    CHECK(weft_training_step(training, 0.1, NULL) == WEFT_ERROR_MISMATCH);
+    fail_together(context, rank);
+    CHECK(weft_training_recover(training) == WEFT_OK && weft_training_steps(training) == 1);
+    weft_training_close(training);
+    return 0;
+}
+
+static void an_older_mistake_does_not_prevent_recovery(void **state)
+{
+    assert_int_equal(world_run(&(struct world){.ranks = 3}, fail_after_mistake, NULL), 0);
 }
 
 /* ---- what is refused ---- */
@@ -242,7 +393,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_without_the_last_step_get_it),
         cmocka_unit_test(a_training_without_a_step_is_new_again),
+        cmocka_unit_test(a_lost_state_is_read_from_the_last_own_checkpoint),
+        cmocka_unit_test(all_ranks_learn_of_the_checkpoint),
+        cmocka_unit_test(a_lost_state_without_a_checkpoint_is_a_message),
         cmocka_unit_test(several_trainings_recover_in_one_world),
+        cmocka_unit_test(an_older_mistake_does_not_prevent_recovery),
         cmocka_unit_test(what_cannot_be_recovered_is_a_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

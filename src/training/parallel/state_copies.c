@@ -210,6 +210,8 @@ weft_status state_copies_open(const struct state_layout *layout, const uint32_t 
                                         .arrays = layout->arrays,
                                         .copies = {{.step = UINT64_MAX}, {.step = UINT64_MAX}}};
         status = prepare(copies, nodes, error);
+        if (status == WEFT_OK) /* before the ranks agree: a rank without memory would receive nothing */
+            status = allocate(copies, &copies->copies[!copies->newest], error);
     } else {
         status = error_memory(error, sizeof *copies, "copies of the state");
     }

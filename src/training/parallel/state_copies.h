@@ -26,13 +26,13 @@ struct state_copies;
  * For the state of `layout`, in which some rank holds each element with its moments. nodes[rank] is the node that a rank
  * is on. Collective over the layout's communicator. The layout must stay open until the last state_copies_begin(), its
  * description until close. Errors, on all ranks: MEMORY, those of weft_comm_duplicate(). *speaks as for
- * agreement_reach().
+ * agreement_reach(). Takes the memory of the first copy.
  */
 weft_status state_copies_open(const struct state_layout *layout, const uint32_t *nodes, struct state_copies **copies,
                               bool *speaks, struct error *error);
 
-/** Copy the state as it is after step `step`. Takes the copy's memory the first two times. Errors: the library's, MEMORY
- * perhaps on this rank alone. */
+/** Copy the state as it is after step `step`. Takes the copy's memory the second time. Errors: the library's; the second
+ * time MEMORY, perhaps on this rank alone. */
 weft_status state_copies_begin(struct state_copies *copies, uint64_t step, struct error *error);
 
 /** Wait for the copy that was begun last; does nothing if it is complete. Errors: the library's. */

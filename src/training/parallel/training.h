@@ -81,11 +81,12 @@ struct weft_training {
     uint16_t *bf16_values;             /**< the program's copy; NULL: none */
 
     uint64_t steps;
-    bool has_values;   /**< they were shared, loaded, trained, or brought from other ranks */
-    bool is_updating;  /**< a step has begun to change values and moments, and is not done */
-    int waiting;       /**< ranks that wait to join or are to leave, as of the last step */
-    char *directory;   /**< of the checkpoints; NULL: none was written or read */
-    struct error last; /**< of the last call that failed since the last step */
+    bool has_values;     /**< they were shared, loaded, trained, or brought from other ranks */
+    bool is_updating;    /**< a step or a load has begun to change values and moments, and is not done */
+    int waiting;         /**< ranks that wait to join or are to leave, as of the last step */
+    char *directory;     /**< where the last checkpoint was saved or loaded; NULL: none was */
+    uint64_t checkpoint; /**< the step of that checkpoint */
+    struct error last;   /**< of the last call that failed since the last step */
 
     /* While the ranks change (training_recovery.c). */
     uint64_t
@@ -181,8 +182,9 @@ void training_close_former(weft_training *training);
 /** How far a rank has come, as ranks exchange it after they have changed. */
 struct training_standing {
     uint64_t steps;
-    uint64_t known;  /**< as in the training */
-    uint64_t copied; /**< the step of its copies: of its part, and of a lost neighbor's; UINT64_MAX: none */
+    uint64_t known;      /**< as in the training */
+    uint64_t copied;     /**< the step of its copies: of its part, and of a lost neighbor's; UINT64_MAX: none */
+    uint64_t checkpoint; /**< the step of the last checkpoint that was saved or loaded; UINT64_MAX: none */
     uint32_t micro_batches, rate_ranks; /**< rate_ranks 0: it has joined, and does not know them */
     bool has_state;                     /**< all values and moments that this rank held after `steps`, at least 1 */
 };
@@ -192,6 +194,10 @@ struct training_standing training_describe_standing(const weft_training *trainin
 
 /** Note how far the training had come, and whether this rank lacks the newest state. `all` has the standings of all. */
 void training_note_standings(weft_training *training, const struct training_standing *all);
+
+/** All ranks remember the newest checkpoint that one of them has saved or loaded. Collective. Errors: MEMORY. */
+weft_status training_share_checkpoint(weft_training *training, const struct training_standing *all,
+                                      struct error *error);
 
 /**
  * Bring values, moments and step of the rank that has come farthest to all ranks; `all` has their standings. Without
@@ -251,7 +257,14 @@ weft_status training_values_updated(weft_training *training, struct error *error
 
 /* ---- training_checkpoint.c ---- */
 
-/** weft_training_load() of a training that has started on all ranks. `directory` NULL on rank 0: there is none. */
-weft_status training_load_newest(weft_training *training, const char *directory, bool *found, struct error *error);
+/**
+ * Read the checkpoint of `step` below `directory`, of a training that has started on all ranks. UINT64_MAX: the newest
+ * one; if there is none, `*found` is false. Collective. Errors: those of weft_training_load().
+ */
+weft_status training_load_checkpoint(weft_training *training, const char *directory, uint64_t step, bool *found,
+                                     struct error *error);
+
+/** The training has a checkpoint of `step` below `directory`, which belongs to the training from now on. Local. */
+void training_remember_checkpoint(weft_training *training, char *directory, uint64_t step);
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/file/file.h"
 #include "base/library_error.h"
 #include "training/checkpoint/checkpoint.h"
+#include "training/checkpoint/directory.h"
 #include "training/model/file/shape_json.h"
 #include "training/parallel/agreement.h"
 #include "training/parallel/state_transfer.h"
@@ -27,6 +28,13 @@ static weft_status open_layout(const weft_training *training, const char *call, 
 static const char *optimizer_name(const weft_training *training)
 {
     return training->config.optimizer == WEFT_OPTIMIZER_OWN ? "own" : optimizer_names[training->optimizer.kind];
+}
+
+void training_remember_checkpoint(weft_training *training, char *directory, uint64_t step)
+{
+    free(training->directory);
+    training->directory = directory;
+    training->checkpoint = step;
 }
 
 /* ---- writing ---- */
@@ -70,8 +78,9 @@ static weft_status collect_and_write(weft_training *training, const struct state
     struct state_range *ranges = calloc(room, sizeof *ranges);
     struct state_collection collections[2] = {0};
     size_t counts[2] = {0};
+    char *name = strdup(directory);
     bool speaks;
-    weft_status status = ranges ? WEFT_OK : error_memory(error, room * sizeof *ranges, "a list of tensors");
+    weft_status status = ranges && name ? WEFT_OK : error_memory(error, room * sizeof *ranges, "a list of tensors");
     for (int i = 0; status == WEFT_OK && i < 2; i++) {
         counts[i] = list_ranges(layout, i == 1, ranges + counts[0]);
         status = state_collection_open(&collections[i], layout, ranges + i * counts[0], counts[i], error);
@@ -82,25 +91,18 @@ static weft_status collect_and_write(weft_training *training, const struct state
     if (status == WEFT_OK) {
         if (layout->rank == 0)
             status = write_checkpoint(training, &collections[0], &collections[1], directory, keep, error);
+        const bool is_written = layout->rank == 0 && status == WEFT_OK; /* even if a rank is lost now */
         status = agreement_reach(training->context, training->comm, status, error, &speaks);
+        if (is_written || status == WEFT_OK) {
+            training_remember_checkpoint(training, name, training->steps);
+            name = NULL;
+        }
     }
     for (int i = 0; i < 2; i++)
         state_collection_close(&collections[i]);
+    free(name);
     free(ranges);
     return status;
-}
-
-/* A state that is lost with a rank can be read there. */
-static weft_status remember_directory(weft_training *training, const char *directory, struct error *error)
-{
-    if (training->directory && strcmp(training->directory, directory) == 0)
-        return WEFT_OK;
-    char *copy = strdup(directory);
-    if (!copy)
-        return error_memory(error, strlen(directory), "the name of a directory");
-    free(training->directory);
-    training->directory = copy;
-    return WEFT_OK;
 }
 
 weft_status weft_training_save(weft_training *training, const char *directory, unsigned keep)
@@ -110,8 +112,6 @@ weft_status weft_training_save(weft_training *training, const char *directory, u
     weft_status status = open_layout(training, "weft_training_save()", &layout, &error);
     if (status == WEFT_OK)
         status = collect_and_write(training, layout, directory, keep, &error);
-    if (status == WEFT_OK)
-        status = remember_directory(training, directory, &error);
     state_layout_close(layout);
     return training_note_error(training, status, &error);
 }
@@ -129,16 +129,22 @@ static weft_status check_optimizer(const weft_training *training, const struct c
                      checkpoint_directory(checkpoint), name ? name : "of another program", wanted);
 }
 
-/* Rank 0: the newest checkpoint, or NULL. */
-static weft_status find_checkpoint(const weft_training *training, const char *directory, struct checkpoint **checkpoint,
-                                   struct error *error)
+/* Rank 0: the checkpoint of `step`; UINT64_MAX: the newest one, or NULL. */
+static weft_status find_checkpoint(const weft_training *training, const char *directory, uint64_t step,
+                                   struct checkpoint **checkpoint, struct error *error)
 {
+    char path[FILE_PATH_BYTES];
     size_t count = 0;
-    if (!file_exists(directory))
-        return WEFT_OK;
-    weft_status status = checkpoint_list(directory, NULL, 0, &count, error);
-    if (status == WEFT_OK && count)
-        status = checkpoint_open(directory, checkpoint, error);
+    weft_status status = WEFT_OK;
+    if (step != UINT64_MAX) {
+        status = directory_of_step(directory, step, path, error);
+        if (status == WEFT_OK)
+            status = checkpoint_open(path, checkpoint, error);
+    } else if (file_exists(directory)) {
+        status = checkpoint_list(directory, NULL, 0, &count, error);
+        if (status == WEFT_OK && count)
+            status = checkpoint_open(directory, checkpoint, error);
+    }
     return status == WEFT_OK && *checkpoint ? check_optimizer(training, *checkpoint, error) : status;
 }
 
@@ -147,16 +153,20 @@ struct finding {
     uint64_t found, steps;
 };
 
-weft_status training_load_newest(weft_training *training, const char *directory, bool *found, struct error *error)
+weft_status training_load_checkpoint(weft_training *training, const char *directory, uint64_t step, bool *found,
+                                     struct error *error)
 {
     struct finding finding = {0};
     struct state_layout *layout = NULL;
     struct checkpoint *checkpoint = NULL;
+    char path[FILE_PATH_BYTES], *name = strdup(directory);
     bool speaks;
     weft_status status = training_open_layout(training, &layout, error);
     if (status == WEFT_OK) {
-        if (layout->rank == 0 && directory)
-            status = find_checkpoint(training, directory, &checkpoint, error);
+        if (!name)
+            status = error_memory(error, strlen(directory), "the name of a directory");
+        else if (layout->rank == 0)
+            status = find_checkpoint(training, directory, step, &checkpoint, error);
         if (status == WEFT_OK && checkpoint)
             finding = (struct finding){.found = 1, .steps = checkpoint_get_state(checkpoint)->step};
         status = agreement_reach(training->context, training->comm, status, error, &speaks);
@@ -164,13 +174,20 @@ weft_status training_load_newest(weft_training *training, const char *directory,
     if (status == WEFT_OK)
         status = library_error(training->context, weft_broadcast(&finding, sizeof finding, WEFT_U8, 0, training->comm),
                                error);
-    if (status == WEFT_OK && finding.found)
-        status = state_layout_read(layout, checkpoint, directory, &speaks, error);
     if (status == WEFT_OK && finding.found) {
+        const bool has_path = directory_of_step(directory, finding.steps, path, NULL) == WEFT_OK;
+        training->is_updating = true; /* a rank that is lost meanwhile leaves parts of two states */
+        status = state_layout_read(layout, checkpoint, has_path ? path : NULL, &speaks, error);
+    }
+    if (status == WEFT_OK && finding.found) {
+        training->is_updating = false;
         training->steps = finding.steps;
         training->has_values = true;
+        training_remember_checkpoint(training, name, finding.steps);
+        name = NULL;
     }
     *found = finding.found;
+    free(name);
     checkpoint_close(checkpoint);
     state_layout_close(layout);
     return status;
@@ -183,9 +200,7 @@ weft_status weft_training_load(weft_training *training, const char *directory, b
     weft_status status = training_check_started(training, "weft_training_load()", &error);
     status = agreement_reach(training->context, training->comm, status, &error, &speaks);
     if (status == WEFT_OK)
-        status = training_load_newest(training, directory, &there, &error);
-    if (status == WEFT_OK && there)
-        status = remember_directory(training, directory, &error);
+        status = training_load_checkpoint(training, directory, UINT64_MAX, &there, &error);
     if (status == WEFT_OK && there && training->bf16_values)
         status = weft_training_keep_bf16(training, training->bf16_values);
     if (status == WEFT_OK)

@@ -4,16 +4,18 @@
  *
  * The survivors of a failure are at most one step apart: a rank that has the sums of a step needs no other rank to
  * complete it without ZeRO, and no step is summed without all ranks. Those that have completed it send their values
- * and moments to the others and to newcomers. With ZeRO, parts of the state are lost with a rank, and the newest
- * checkpoint is read. Before ranks leave, each rank gives a copy of its part to another one.
+ * and moments to the others and to newcomers. With ZeRO, parts of the state are lost with a rank, and the
+ * training's last checkpoint is read. Before ranks leave, each rank gives a copy of its part to another one.
  */
 #include "training/parallel/training.h"
 
+#include "base/file/file.h"
 #include "base/library_error.h"
 #include "training/parallel/agreement.h"
 #include "training/parallel/state_transfer.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,6 +53,7 @@ struct training_standing training_describe_standing(const weft_training *trainin
     memset(&standing, 0, sizeof standing); /* and what lies between its members */
     standing.known = training->known;
     standing.copied = UINT64_MAX;
+    standing.checkpoint = training->directory ? training->checkpoint : UINT64_MAX;
     standing.rate_ranks = training->rate_ranks;
     standing.micro_batches = (uint32_t)training->config.micro_batches;
     if (!former || !former->steps) /* initial values are set again: some may not have come */
@@ -80,6 +83,33 @@ void training_note_standings(weft_training *training, const struct training_stan
     uint64_t held;
     training->known = find_farthest(all, training->ranks, &held);
     training->is_behind = !own->has_state || own->steps < held;
+}
+
+weft_status training_share_checkpoint(weft_training *training, const struct training_standing *all, struct error *error)
+{
+    const uint64_t own = all[training->rank].checkpoint;
+    char directory[FILE_PATH_BYTES] = "";
+    uint32_t owner = training->ranks; /* the lowest rank with the newest */
+    bool all_know = true, speaks;
+    for (uint32_t r = 0; r < training->ranks; r++) {
+        all_know &= all[r].checkpoint == own;
+        if (all[r].checkpoint != UINT64_MAX && (owner == training->ranks || all[r].checkpoint > all[owner].checkpoint))
+            owner = r;
+    }
+    if (all_know || owner == training->ranks)
+        return WEFT_OK;
+    if (owner == training->rank)
+        snprintf(directory, sizeof directory, "%s", training->directory);
+    weft_status status = library_error(
+        training->context, weft_broadcast(directory, sizeof directory, WEFT_U8, (int)owner, training->comm), error);
+    if (status == WEFT_OK && own != all[owner].checkpoint) {
+        char *copy = strdup(directory);
+        if (copy)
+            training_remember_checkpoint(training, copy, all[owner].checkpoint);
+        else
+            status = error_memory(error, strlen(directory), "the name of a directory");
+    }
+    return agreement_reach(training->context, training->comm, status, error, &speaks);
 }
 
 /* Whether every rank that has a state has copies of this step. */
@@ -141,15 +171,20 @@ static weft_status read_lost_state(weft_training *training, uint64_t step, struc
     bool found = false;
     if (training->former)
         training->former->is_updating = true; /* its arrays may be those of the new world */
-    weft_status status = training_load_newest(training, training->directory, &found, error);
-    if (status != WEFT_OK || found)
-        return status;
-    return error_set(
-        error, WEFT_ERROR_DATA,
-        "the state after step %" PRIu64
-        " is lost with a rank that held a part of it, and this training has saved no checkpoint to go back "
-        "to; call weft_training_save() now and then, or use zero 0",
-        step);
+    if (training->directory)                  /* not the newest one there, which may be another run's */
+        return training_load_checkpoint(training, training->directory, training->checkpoint, &found, error);
+    if (training->config.zero || training->config.shard_optimizer)
+        return error_set(
+            error, WEFT_ERROR_DATA,
+            "the state after step %" PRIu64
+            " is lost with a rank that held a part of it, and this training has saved no checkpoint to go back "
+            "to; call weft_training_save() now and then, or use zero 0",
+            step);
+    return error_set(error, WEFT_ERROR_DATA,
+                     "all ranks that had the state after step %" PRIu64
+                     " were lost before they had sent it to the others, and this training has saved no checkpoint to "
+                     "go back to; call weft_training_save() now and then",
+                     step);
 }
 
 void training_close_former(weft_training *training)
@@ -205,13 +240,13 @@ static weft_status copy_parts(weft_training *training, struct error *error)
         status = training_open_layout(training, &layout, error);
     if (status == WEFT_OK)
         status = state_copies_open(layout, nodes, &training->copies, &speaks, error);
-    if (status == WEFT_OK)
-        status = agreement_reach(training->context, training->comm,
-                                 state_copies_begin(training->copies, training->steps, error), error, &speaks);
     if (status == WEFT_OK) {
         training->previous = weft_comm_first_rank(training->comm, (int)state_copies_previous(training->copies));
-        status = state_copies_finish(training->copies, error);
+        status = agreement_reach(training->context, training->comm,
+                                 state_copies_begin(training->copies, training->steps, error), error, &speaks);
     }
+    if (status == WEFT_OK)
+        status = state_copies_finish(training->copies, error);
     state_layout_close(layout);
     free(nodes);
     return status;
@@ -245,14 +280,22 @@ static weft_status change_ranks(weft_training *training, struct error *error)
     return WEFT_OK;
 }
 
+/* Why the context is broken. The training's last error may be older: a rank may be lost in a call of the program. */
+static weft_status reason_of_failure(weft_context *context)
+{
+    const weft_status status = weft_group_start(context);
+    (void)weft_group_end(context);
+    return status;
+}
+
 /* Another world, unless the program has asked for it already. */
 static weft_status change_world(weft_training *training, struct error *error)
 {
     weft_context *context = training->context;
     if (training->epoch != weft_epoch(context))
         return WEFT_OK;
-    if (training->last.status == WEFT_ERROR_MISMATCH) /* the program would make the same mistake again */
-        return repeat_last_error(training, error);
+    if (training->last.status == WEFT_ERROR_MISMATCH && reason_of_failure(context) == WEFT_ERROR_MISMATCH)
+        return repeat_last_error(training, error); /* the program would make the same mistake again */
     const weft_status status = weft_shrink(context);
     return status == WEFT_ERROR_STATE ? change_ranks(training, error) : library_error(context, status, error);
 }

@@ -43,6 +43,7 @@ static void forget_layout(weft_training *training)
         .description = kept.description,
         .index_of = kept.index_of,
         .directory = kept.directory,
+        .checkpoint = kept.checkpoint,
         .last = kept.last,
         .known = kept.known,
         .former = kept.former,
@@ -177,6 +178,8 @@ weft_status training_enter_world(weft_training *training, struct error *error)
         status = exchange_standings(training, &all, error);
     if (status == WEFT_OK && all)
         take_settings_of_ranks(training, all);
+    if (status == WEFT_OK && all)
+        status = training_share_checkpoint(training, all, error);
     if (status == WEFT_OK)
         status = open_on_all_ranks(training, error);
     training->started |= status == WEFT_OK;
