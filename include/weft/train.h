@@ -84,14 +84,16 @@
  * or weft scale starts, and lets go of those that weft scale releases. The program then is a loop:
  *
  *     weft_status status = weft_training_start(training);
- *     while (weft_world(context) && (status != WEFT_OK || weft_training_steps(training) < 1000)) {
+ *     while (weft_world(context)) {                           NULL: this rank has left
  *         if (status != WEFT_OK || weft_training_waiting(training)) {
  *             if ((status = weft_training_recover(training)) != WEFT_OK)
  *                 return fail(weft_message(context));
  *         } else if (weft_training_is_new(training)) {
  *             status = ... set the initial values, weft_training_share() ...
- *         } else {
+ *         } else if (weft_training_steps(training) < 1000) {
  *             status = ... a step, with arrays and numbers of micro-batches as they are now ...
+ *         } else if ((status = weft_barrier(weft_world(context))) == WEFT_OK) {
+ *             break;                                          all ranks have done the last step
  *         }
  *     }
  *
@@ -357,9 +359,14 @@ WEFT_API uint64_t weft_training_steps(const weft_training *training);
  * On a rank that weft scale has released, it returns WEFT_OK, and weft_world() is NULL: call weft_training_close() and
  * weft_finalize().
  *
- * With `zero`, a lost rank takes its part of the state along. Then all ranks go back to the newest checkpoint, if this
- * training has saved or loaded one. Ranks that join or leave lose nothing: before, each rank copies its part of the
- * state to another one, which needs memory for twice its part.
+ * With `zero`, a lost rank takes its part of the state along. Then all ranks go back to the checkpoint that this
+ * training has saved or loaded last; rank 0 of the new world must see its directory, and other checkpoints there are
+ * ignored. Without `zero` the same happens in one case: all ranks that had completed a step are lost while they bring
+ * it to newcomers.
+ *
+ * Ranks that join or leave lose nothing with `zero`, if this call changes the world: before, each rank copies its part
+ * of the state to another one, which needs memory for twice its part. If the program has called weft_grow() itself, or
+ * this call of another training has, the parts of ranks that have left are lost as with lost ranks.
  *
  * Collective over the ranks of the new world.
  *
@@ -368,15 +375,15 @@ WEFT_API uint64_t weft_training_steps(const weft_training *training);
  * WEFT_OPTIMIZER_OWN, whose state Weft does not know, or over another communicator than weft_world(): then the world has
  * changed, and the program may close this training and open another one.
  * WEFT_ERROR_ARGUMENT if there are fewer micro-batches than ranks; WEFT_ERROR_DATA if the state is lost and there is no
- * checkpoint. Also those of weft_shrink() and weft_training_start().
+ * checkpoint, or it is damaged. Also those of weft_shrink() and weft_training_start().
  */
 WEFT_API weft_status weft_training_recover(weft_training *training);
 
 /**
  * The number of ranks that wait to join or are to leave, as of the last step: the same on all ranks.
  *
- * Unless it is 0, call weft_training_recover() before the next step. Steps tell it along with the norm of the
- * gradient, for nothing. Always 0 over another communicator than weft_world().
+ * Unless it is 0, call weft_training_recover() before the next step. The number travels with the norm of the gradient;
+ * it costs no extra message. Always 0 over another communicator than weft_world().
  */
 WEFT_API int weft_training_waiting(const weft_training *training);
 
