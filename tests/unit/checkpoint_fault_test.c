@@ -316,6 +316,45 @@ static void opening_fails_with_a_message(void **state)
     small_model_free(&small);
 }
 
+/* An error that passes is an error, or the copy of the same step is taken; never an older checkpoint. */
+static void choosing_takes_no_older_one(void **state)
+{
+    const char *run = temporary_path(directory, "choose"), *copy = temporary_path(directory, "chosen");
+    struct small_model old, new;
+    small_model_make(&old, 1, 10, 4);
+    small_model_make(&new, 2, 11, 4);
+    assert_int_equal(small_model_save(&old, run, 0, NULL), WEFT_OK);
+    assert_int_equal(small_model_save(&new, run, 0, NULL), WEFT_OK);
+    assert_int_equal(small_model_save(&new, copy, 0, NULL), WEFT_OK);
+    for (int variant = 0; variant < 4; variant++) {
+        const int number = variant & 1 ? EIO : ENOMEM;
+        const bool has_copy = variant & 2;
+        int errors = 0;
+        for (int after = 0;; after++) {
+            char chosen[FILE_PATH_BYTES], warning[CHECKPOINT_WARNING_BYTES];
+            struct checkpoint_identity verified;
+            struct error error = {0};
+            arm(false, after, number);
+            const weft_status status =
+                checkpoint_choose(run, has_copy ? copy : NULL, chosen, warning, &verified, &error);
+            const bool hit = !fault.armed;
+            fault.armed = false;
+            if (status != WEFT_OK && strlen(error.text) < 20)
+                fail_msg("after %s failed there is no message: '%s'", fault.failed, error.text);
+            if (status == WEFT_OK && strcmp(chosen, run) != 0 && !strstr(chosen, "chosen/step-00000011"))
+                fail_msg("after %s failed '%s' was chosen: %s", fault.failed, chosen, warning);
+            errors += status != WEFT_OK;
+            if (!hit) {
+                assert_int_equal(status, WEFT_OK);
+                break;
+            }
+        }
+        assert_true(has_copy || errors >= 5);
+    }
+    small_model_free(&old);
+    small_model_free(&new);
+}
+
 /* cJSON is in a shared library, so its allocations come through its hooks. */
 static void *hooked_malloc(size_t size)
 {
@@ -334,6 +373,7 @@ int main(void)
         cmocka_unit_test(replacing_where_names_cannot_be_swapped),
         cmocka_unit_test(every_allocation_fails_once),
         cmocka_unit_test(opening_fails_with_a_message),
+        cmocka_unit_test(choosing_takes_no_older_one),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     file_remove_tree(directory, NULL);

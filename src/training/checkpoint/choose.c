@@ -3,9 +3,11 @@
 #include "training/checkpoint/copy.h"
 #include "training/checkpoint/directory.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define CANDIDATES_MOST 16 /* of a directory, from the newest on */
 
@@ -16,6 +18,12 @@ struct candidates {
     size_t count, tried;
     uint64_t steps[CANDIDATES_MOST]; /* rising; those up to `count` are to be tried */
     struct error error;              /* of the newest */
+};
+
+/* The first error that may pass: the checkpoint may be whole. */
+struct unread_checkpoint {
+    uint64_t step;
+    struct error error;
 };
 
 /* Without a directory there are none. */
@@ -40,29 +48,30 @@ static uint64_t candidates_step(const struct candidates *candidates)
     return candidates->steps[candidates->count - 1];
 }
 
-/* Verify the next one. `path` receives its directory. */
+/* Verify the next one. `path` receives its directory. Errors: DATA if it is damaged or missing. */
 static weft_status candidates_try(struct candidates *candidates, char path[FILE_PATH_BYTES],
-                                  struct checkpoint_identity *verified)
+                                  struct checkpoint_identity *verified, struct error *error)
 {
     struct checkpoint *checkpoint = NULL;
-    struct error error = {0};
+    struct stat about;
     weft_status status = WEFT_OK;
+    path[0] = '\0';
     if (candidates->is_checkpoint)
         snprintf(path, FILE_PATH_BYTES, "%s", candidates->directory);
     else
-        status = directory_of_step(candidates->directory, candidates_step(candidates), path, &error);
+        status = directory_of_step(candidates->directory, candidates_step(candidates), path, error);
     if (status == WEFT_OK)
-        status = checkpoint_open(path, &checkpoint, &error);
+        status = checkpoint_open(path, &checkpoint, error);
     if (status == WEFT_OK)
-        status = checkpoint_identify(checkpoint, verified, &error);
+        status = checkpoint_identify(checkpoint, verified, error);
     checkpoint_close(checkpoint);
     if (status == WEFT_OK)
         return WEFT_OK;
     if (candidates->tried == 0)
-        candidates->error = error;
+        candidates->error = *error;
     candidates->tried++;
     candidates->count--;
-    return status;
+    return stat(path, &about) != 0 && errno == ENOENT ? WEFT_ERROR_DATA : status; /* removed meanwhile */
 }
 
 /* `path`, of the copies or not, is whole. Say why it is not the newest one of `first`, if so. */
@@ -90,6 +99,7 @@ weft_status checkpoint_choose(const char *directory, const char *copy, char chos
                               struct error *error)
 {
     struct candidates first, second;
+    struct unread_checkpoint unread = {0};
     char there[FILE_PATH_BYTES], path[FILE_PATH_BYTES];
     uint64_t step;
     const bool is_single = directory_step_named(directory, &step);
@@ -110,14 +120,22 @@ weft_status checkpoint_choose(const char *directory, const char *copy, char chos
     while (first.count || second.count) {
         const bool is_copy = !first.count || (second.count && candidates_step(&second) > candidates_step(&first));
         struct candidates *from = is_copy ? &second : &first;
-        const weft_status status = candidates_try(from, path, verified);
+        const uint64_t from_step = candidates_step(from);
+        struct error tried = {0};
+        if (unread.error.status != WEFT_OK && from_step < unread.step)
+            break;
+        const weft_status status = candidates_try(from, path, verified, &tried);
         if (status == WEFT_OK) {
             candidates_take(&first, &second, is_copy, path, chosen, warning);
             return WEFT_OK;
         }
         if (status == WEFT_ERROR_MEMORY)
-            return error_set(error, status, "%s", from->error.text);
+            return error_set(error, status, "%s", tried.text);
+        if (status != WEFT_ERROR_DATA && unread.error.status == WEFT_OK)
+            unread = (struct unread_checkpoint){.step = from_step, .error = tried};
     }
+    if (unread.error.status != WEFT_OK)
+        return error_set(error, unread.error.status, "%s", unread.error.text);
     if (!copy)
         return error_set(error, WEFT_ERROR_DATA, "%s", first.error.text);
     return error_set(error, WEFT_ERROR_DATA, "%s; nor can the copy be used: %s", first.error.text, second.error.text);

@@ -40,10 +40,13 @@ weft_status checkpoint_copy_complete(const char *run, const char *copy, uint64_t
  * If `directory` is, or was, that of a single checkpoint ("RUN/step-00000200"), the only other choice is the copy of
  * that step.
  *
+ * One that cannot be read, though it may be whole (a permission, an I/O error), is replaced by one of the same step only:
+ * an error that passes must not lead to an older checkpoint.
+ *
  * `chosen` is `directory` if its newest checkpoint wins, otherwise the directory of a checkpoint. `warning` says why an
  * older one or a copy was chosen, or is "". `verified` is the identity of the chosen one, every byte of which was read;
  * zero: it is a link such as "RUN/best", and was not read. Errors: DATA if none can be used; the message says why for
- * the newest ones. MEMORY.
+ * the newest ones. SYSTEM if the newest that may be whole cannot be read. MEMORY.
  */
 weft_status checkpoint_choose(const char *directory, const char *copy, char chosen[FILE_PATH_BYTES],
                               char warning[CHECKPOINT_WARNING_BYTES], struct checkpoint_identity *verified,

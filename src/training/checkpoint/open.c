@@ -4,6 +4,7 @@
 #include "training/checkpoint/internal/opened.h"
 #include "training/checkpoint/manifest.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,10 @@
 static weft_status verify_file(const char *path, const struct file_digest *expected, bool verified,
                                struct file_map *map, struct error *error)
 {
+    struct stat about;
+    if (stat(path, &about) != 0 && errno == ENOENT)
+        return error_set(error, WEFT_ERROR_DATA,
+                         "cannot open '%s': it is missing, but its manifest lists it; use another checkpoint", path);
     weft_status status = file_map(path, map, error);
     if (status != WEFT_OK)
         return status;
