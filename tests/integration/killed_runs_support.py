@@ -28,7 +28,7 @@ def expect(what, condition, seen=""):
     global failures
     if not condition:
         failures += 1
-        print(f"not so: {what}\n    {str(seen)[-3000:]}", flush=True)
+        print(f"not so: {what}\n    {str(seen)[:2500]} ... {str(seen)[-500:]}", flush=True)
 
 
 def processes_of(mark, program=WEFT):
@@ -86,6 +86,8 @@ def run(name, launch, words, kills=(), stop=0, program=WEFT, blow=signal.SIGKILL
                 job.send_signal(stop)
     code = job.wait()
     timer.cancel()
+    crashed = re.search(r"signal (4|7|8|11) \(.*", "".join(lines))
+    expect(f"{name}: no rank crashes", not crashed, "".join(lines))
     expect(f"{name}: no process is left", not list(processes_of(mark)), list(processes_of(mark)))
     events = []
     if os.path.exists(where + ".jsonl"):

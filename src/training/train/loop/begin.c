@@ -102,13 +102,13 @@ static void describe_run(const struct trainer *trainer, const char *reason)
 {
     const struct train_config *config = &trainer->config;
     const struct parallel_choice *parallel = &trainer->world.parallel;
+    if (!trainer->out) /* nor has a spare rank a division */
+        return;
     const struct micro_batch_division division = parallel_choice_division(parallel);
     const uint32_t data = division.ranks, total = division.total, rounds = micro_batch_rounds(&division);
     char choice[PARALLEL_CHOICE_TEXT_BYTES];
     char shape[SHAPE_TEXT_BYTES];
     int nodes = weft_comm_nodes(trainer->world.comm);
-    if (!trainer->out)
-        return;
     if (*reason)
         fprintf(trainer->out, "begin  again, with %u ranks in place of %u: %s\n", trainer->world.ranks,
                 trainer->first_ranks, reason);
