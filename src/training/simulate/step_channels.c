@@ -126,6 +126,8 @@ static void list_message_channels(struct folding *folding, enum step_channel_kin
             (struct step_channel){.kind = kind,
                                   .first_class = fold->channel_class_count,
                                   .class_count = 2,
+                                  .turn_resource = STEP_NONE,
+                                  .turn = folding->turns[rank],
                                   .level = step_cluster_level(folding->costs->cluster, rank, peer)};
         fold->channel_classes[fold->channel_class_count++] = class;
         fold->channel_classes[fold->channel_class_count++] = fold->class_of[peer];
@@ -144,6 +146,7 @@ static void list_group_channels(struct folding *folding, enum step_channel_kind 
             continue;
         struct step_channel *channel = &fold->channels[fold->channel_count];
         *channel = (struct step_channel){.kind = kind,
+                                         .turn_resource = STEP_NONE,
                                          .first_class = fold->channel_class_count,
                                          .group_class = folding->costs->group_class[axis][group]};
         for (uint32_t i = 0; i < extent; i++) {
@@ -199,35 +202,38 @@ static weft_status add_group_use(struct folding *folding, uint32_t rank, uint32_
 }
 
 /* A message from `sender` passes this unit, which its sender or its receiver is in. */
-static weft_status add_message_use(struct folding *folding, uint32_t sender, uint32_t receiver, uint32_t level,
-                                   uint32_t resource, enum step_channel_kind kind)
+static weft_status add_message_use(struct folding *folding, uint32_t sender, uint32_t receiver, uint32_t unit,
+                                   uint32_t level, uint32_t resource, enum step_channel_kind kind)
 {
     const uint32_t differs = step_cluster_level(folding->costs->cluster, sender, receiver);
     if (!has_channel(folding, sender, kind) || (level == 0 ? differs > 0 : level > differs))
         return WEFT_OK;
-    return add_use(folding, folding->fold->channel_of[kind][folding->fold->class_of[sender]], resource, level, 1);
+    const uint32_t channel = folding->fold->channel_of[kind][folding->fold->class_of[sender]];
+    if (level == 1 && kind != CHANNEL_TIE && folding->unit_of[1][sender] == unit)
+        folding->fold->channels[channel].turn_resource = resource;
+    return add_use(folding, channel, resource, level, 1);
 }
 
 /* What the channels of a rank take of a unit at `level` that it is in; `resource` is the way out of it. */
 static weft_status add_rank_uses(struct folding *folding, uint32_t rank, uint32_t level, uint32_t resource)
 {
-    const uint32_t *neighbors = &folding->neighbors[rank * NEIGHBORS], next = neighbors[NEXT],
-                   previous = neighbors[PREVIOUS], pipeline = folding->costs->shape.pipeline;
+    const uint32_t unit = folding->unit_of[level][rank], *neighbors = &folding->neighbors[rank * NEIGHBORS],
+                   next = neighbors[NEXT], previous = neighbors[PREVIOUS], pipeline = folding->costs->shape.pipeline;
     weft_status status = add_group_use(folding, rank, level, resource, CHANNEL_DATA);
     if (status == WEFT_OK)
         status = add_group_use(folding, rank, level, resource, CHANNEL_TENSOR);
     if (status == WEFT_OK)
-        status = add_message_use(folding, rank, next, level, resource, CHANNEL_TO_NEXT);
+        status = add_message_use(folding, rank, next, unit, level, resource, CHANNEL_TO_NEXT);
     if (status == WEFT_OK)
-        status = add_message_use(folding, rank, previous, level, resource, CHANNEL_TO_PREVIOUS);
+        status = add_message_use(folding, rank, previous, unit, level, resource, CHANNEL_TO_PREVIOUS);
     if (status == WEFT_OK)
-        status = add_message_use(folding, previous, rank, level, resource + 1, CHANNEL_TO_NEXT);
+        status = add_message_use(folding, previous, rank, unit, level, resource + 1, CHANNEL_TO_NEXT);
     if (status == WEFT_OK)
-        status = add_message_use(folding, next, rank, level, resource + 1, CHANNEL_TO_PREVIOUS);
+        status = add_message_use(folding, next, rank, unit, level, resource + 1, CHANNEL_TO_PREVIOUS);
     for (uint32_t way = 0; status == WEFT_OK && way < 2; way++) { /* ties go both ways */
-        status = add_message_use(folding, rank, previous, level, resource + way, CHANNEL_TIE);
+        status = add_message_use(folding, rank, previous, unit, level, resource + way, CHANNEL_TIE);
         if (status == WEFT_OK && pipeline > 1)
-            status = add_message_use(folding, next, rank, level, resource + way, CHANNEL_TIE);
+            status = add_message_use(folding, next, rank, unit, level, resource + way, CHANNEL_TIE);
     }
     return status;
 }

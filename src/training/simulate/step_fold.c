@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Turns at an interface: each multiplies what is simulated where hosts have many ranks for an interface. */
+#define TURNS_MOST 4
+
 /* ---- places ---- */
 
 static uint32_t hosts_of_ranks(const struct step_cluster *cluster, uint32_t ranks)
@@ -98,6 +101,34 @@ static uint64_t perturbation_of(const struct folding *folding, uint32_t rank)
     return slow + 2 * folding_is_degraded(folding, rank);
 }
 
+/*
+ * The turns of ranks whose messages leave their interface: by interface, in the order of their first ranks, one for each
+ * tensor group. Neighbors share a turn where there would be more than TURNS_MOST of them.
+ */
+static weft_status number_turns(struct folding *folding)
+{
+    uint32_t *count = calloc((size_t)folding->unit_count[1] + 1, sizeof *count);
+    if (!count)
+        return error_memory(folding->error, folding->unit_count[1] * sizeof *count, "the turns of messages");
+    for (uint32_t rank = 0; rank < folding->ranks; rank++) {
+        const uint32_t *neighbors = &folding->neighbors[rank * NEIGHBORS], unit = folding->unit_of[1][rank];
+        const uint32_t *first = folding_list(folding, folding_group(folding, rank, MESH_TENSOR), MESH_TENSOR);
+        if (!step_cluster_level(folding->costs->cluster, rank, neighbors[NEXT]) &&
+            !step_cluster_level(folding->costs->cluster, rank, neighbors[PREVIOUS]))
+            continue;
+        while (folding->unit_of[1][*first] != unit)
+            first++;
+        folding->turns[rank] = *first == rank ? count[unit]++ : folding->turns[*first];
+    }
+    for (uint32_t rank = 0; rank < folding->ranks; rank++) {
+        const uint32_t all = count[folding->unit_of[1][rank]];
+        if (all > TURNS_MOST)
+            folding->turns[rank] = folding->turns[rank] * TURNS_MOST / all;
+    }
+    free(count);
+    return WEFT_OK;
+}
+
 /* What ranks differ in by themselves. */
 static void hash_ranks(struct folding *folding)
 {
@@ -108,6 +139,7 @@ static void hash_ranks(struct folding *folding)
         hash = hash_number(cluster->device_of ? cluster->device_of[rank] : 0, hash);
         hash = hash_number(costs->shares[folding_coordinate(folding, rank, MESH_DATA)], hash);
         hash = hash_number(perturbation_of(folding, rank), hash);
+        hash = hash_number(folding->turns[rank], hash);
         if (folding->options->unfolded || folding->options->perturbation.jitter > 0)
             hash = hash_number(rank, hash);
         for (uint32_t axis = 0; axis < MESH_AXES; axis++) {
@@ -245,9 +277,11 @@ static weft_status open_folding(struct folding *folding)
     folding->color = calloc(ranks, sizeof *folding->color);
     folding->members = calloc((size_t)ranks * MESH_AXES * STEP_LINK_LEVELS, sizeof *folding->members);
     folding->neighbors = calloc((size_t)ranks * NEIGHBORS, sizeof *folding->neighbors);
+    folding->turns = calloc(ranks, sizeof *folding->turns);
     folding->hashes = calloc(ranks, sizeof *folding->hashes);
     folding->unit_hashes = calloc((size_t)(ranks > units ? ranks : units) + 1, sizeof *folding->unit_hashes);
-    if (!folding->color || !folding->members || !folding->neighbors || !folding->hashes || !folding->unit_hashes)
+    if (!folding->color || !folding->members || !folding->neighbors || !folding->turns || !folding->hashes ||
+        !folding->unit_hashes)
         return error_memory(folding->error, ranks * sizeof *folding->members, "the classes of ranks");
     weft_status status = number_units(folding);
     for (enum mesh_axis axis = 0; status == WEFT_OK && axis < MESH_AXES; axis++)
@@ -309,6 +343,8 @@ weft_status step_fold_open(const struct step_costs *costs, const struct step_opt
     if (status == WEFT_OK)
         status = find_neighbors(&folding);
     if (status == WEFT_OK)
+        status = number_turns(&folding);
+    if (status == WEFT_OK)
         status = color_ranks(&folding);
     if (status == WEFT_OK)
         status = list_classes(&folding);
@@ -318,6 +354,7 @@ weft_status step_fold_open(const struct step_costs *costs, const struct step_opt
         free(folding.color);
     free(folding.members);
     free(folding.neighbors);
+    free(folding.turns);
     free(folding.hashes);
     free(folding.unit_hashes);
     for (uint32_t level = 0; level < STEP_LINK_LEVELS; level++) {

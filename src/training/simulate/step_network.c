@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Max-min fair shares by progressive filling, of those activities alone that a change can player_reach. */
+/* Turns of messages; max-min fair shares by progressive filling, of those activities alone that a change can reach. */
 #include "training/simulate/internal/step_network.h"
 
 #include <math.h>
@@ -17,9 +17,11 @@ struct step_flow {
     double left;                          /* share of the activity that is left at `since` */
     double rate;                          /* 1: as if it were alone */
     double since;
-    double wanted;       /* bytes/s of one activity at full rate, where it crosses the highest level */
-    uint32_t *positions; /* of each use: its place in the link's list */
-    double *demands;     /* of each use: bytes/s through the resource at full rate */
+    const struct step_transfer *waits; /* for its turn, */
+    double asked;                      /* since then */
+    double wanted;                     /* bytes/s of one activity at full rate, where it crosses the highest level */
+    uint32_t *positions;               /* of each use: its place in the link's list */
+    double *demands;                   /* of each use: bytes/s through the resource at full rate */
     bool pending, listed, fixed;
 };
 
@@ -31,6 +33,9 @@ struct step_link {
     double left, weights; /* while filling: capacity that is not given out; of those that still rise */
     uint32_t rising;      /* ... and how many they are */
     bool listed, full;
+    uint32_t *waiting, waiting_count; /* channels whose messages wait for their turn */
+    uint32_t turn, messages;          /* whose messages are under way, and how many */
+    bool turns;                       /* somebody may have a turn now */
 };
 
 weft_status step_network_open(struct step_network *network, const struct step_fold *fold, struct step_events *events,
@@ -42,11 +47,12 @@ weft_status step_network_open(struct step_network *network, const struct step_fo
                                      .flows = calloc((size_t)fold->channel_count + 1, sizeof *network->flows),
                                      .links = calloc((size_t)fold->resource_count + 1, sizeof *network->links),
                                      .pending = calloc((size_t)fold->channel_count + 1, sizeof(uint32_t)),
+                                     .turns = calloc((size_t)fold->resource_count + 1, sizeof(uint32_t)),
                                      .flow_list = calloc((size_t)fold->channel_count + 1, sizeof(uint32_t)),
                                      .link_list = calloc((size_t)fold->resource_count + 1, sizeof(uint32_t)),
                                      .bytes = calloc((size_t)fold->resource_count + 1, sizeof *network->bytes)};
-    bool complete = network->flows && network->links && network->pending && network->flow_list && network->link_list &&
-                    network->bytes;
+    bool complete = network->flows && network->links && network->pending && network->turns && network->flow_list &&
+                    network->link_list && network->bytes;
     for (uint32_t c = 0; complete && c < fold->channel_count; c++) {
         const struct step_channel *channel = &fold->channels[c];
         struct step_flow *flow = &network->flows[c];
@@ -58,8 +64,9 @@ weft_status step_network_open(struct step_network *network, const struct step_fo
     }
     for (uint32_t r = 0; complete && r < fold->resource_count; r++) {
         struct step_link *link = &network->links[r];
-        link->flows = calloc(2 * (size_t)link->room + 1, sizeof *link->flows);
+        link->flows = calloc(3 * (size_t)link->room + 1, sizeof *link->flows);
         link->uses = link->flows + link->room;
+        link->waiting = link->uses + link->room;
         complete = link->flows != NULL;
     }
     return complete ? WEFT_OK
@@ -77,6 +84,7 @@ void step_network_close(struct step_network *network)
     free(network->flows);
     free(network->links);
     free(network->pending);
+    free(network->turns);
     free(network->flow_list);
     free(network->link_list);
     free(network->bytes);
@@ -207,7 +215,7 @@ static uint32_t fix_level(struct step_network *network, const struct competition
     return fixed;
 }
 
-void step_network_settle(struct step_network *network, double now)
+static void share_links(struct step_network *network, double now)
 {
     struct competition competition = {0};
     for (uint32_t i = 0; i < network->pending_count; i++) {
@@ -237,8 +245,7 @@ static void flow_is_pending(struct step_network *network, uint32_t channel)
     flow->pending = true;
 }
 
-void step_network_begin(struct step_network *network, uint32_t channel, const struct step_transfer *transfer,
-                        double now)
+static void flow_begin(struct step_network *network, uint32_t channel, const struct step_transfer *transfer, double now)
 {
     struct step_flow *flow = &network->flows[channel];
     const struct step_channel *of = &network->fold->channels[channel];
@@ -269,6 +276,96 @@ void step_network_begin(struct step_network *network, uint32_t channel, const st
         flow_is_pending(network, channel);
 }
 
+/* ---- turns ---- */
+
+/* Somebody may have a turn there, before time goes on. */
+static void link_may_turn(struct step_network *network, uint32_t resource)
+{
+    struct step_link *link = &network->links[resource];
+    if (!link->turns)
+        network->turns[network->turn_count++] = resource;
+    link->turns = true;
+}
+
+/* Whether the message of a channel that waits goes before that of another. */
+static bool goes_before(const struct step_network *network, uint32_t channel, uint32_t other)
+{
+    const struct step_channel *channels = network->fold->channels;
+    const double asked = network->flows[channel].asked, of_other = network->flows[other].asked;
+    if (asked > of_other * STEP_LATER || of_other > asked * STEP_LATER)
+        return asked < of_other;
+    return channels[channel].turn != channels[other].turn ? channels[channel].turn < channels[other].turn
+                                                          : channel < other;
+}
+
+/* Bytes/s that the message of a channel takes of a resource at full rate. */
+static double message_demand(const struct step_network *network, uint32_t resource, uint32_t channel)
+{
+    const struct step_channel *of = &network->fold->channels[channel];
+    const struct step_transfer *transfer = network->flows[channel].waits;
+    double demand = 0;
+    for (uint32_t u = 0; u < of->use_count; u++)
+        if (of->uses[u].resource == resource)
+            demand += of->uses[u].weight * transfer->bytes[of->uses[u].level] / transfer->seconds;
+    return demand;
+}
+
+/* Whether those with a turn are the ones whose messages are under way, or fit in beside them, all together. */
+static bool has_turn(const struct step_network *network, uint32_t resource, uint32_t turn)
+{
+    const struct step_link *link = &network->links[resource];
+    double demand = link->demand;
+    if (!link->messages || link->turn == turn)
+        return true;
+    for (uint32_t i = 0; i < link->waiting_count; i++)
+        if (network->fold->channels[link->waiting[i]].turn == turn)
+            demand += message_demand(network, resource, link->waiting[i]);
+    return demand <= network->fold->capacity[resource] * FULL;
+}
+
+/* Begin the messages whose turn it is. */
+static void link_turn(struct step_network *network, uint32_t resource, double now)
+{
+    struct step_link *link = &network->links[resource];
+    link->turns = false;
+    while (link->waiting_count) {
+        uint32_t first = 0;
+        for (uint32_t i = 1; i < link->waiting_count; i++)
+            if (goes_before(network, link->waiting[i], link->waiting[first]))
+                first = i;
+        const uint32_t channel = link->waiting[first];
+        if (!has_turn(network, resource, network->fold->channels[channel].turn))
+            return;
+        link->waiting[first] = link->waiting[--link->waiting_count];
+        link->turn = network->fold->channels[channel].turn;
+        link->messages++;
+        flow_begin(network, channel, network->flows[channel].waits, now);
+    }
+}
+
+void step_network_begin(struct step_network *network, uint32_t channel, const struct step_transfer *transfer,
+                        double now)
+{
+    const uint32_t resource = network->fold->channels[channel].turn_resource;
+    if (resource == STEP_NONE || !(transfer->seconds > 0)) {
+        flow_begin(network, channel, transfer, now);
+        return;
+    }
+    struct step_link *link = &network->links[resource];
+    network->flows[channel].waits = transfer;
+    network->flows[channel].asked = now;
+    link->waiting[link->waiting_count++] = channel;
+    link_may_turn(network, resource);
+}
+
+void step_network_settle(struct step_network *network, double now)
+{
+    for (uint32_t i = 0; i < network->turn_count; i++)
+        link_turn(network, network->turns[i], now);
+    network->turn_count = 0;
+    share_links(network, now);
+}
+
 void step_network_end(struct step_network *network, uint32_t channel)
 {
     struct step_flow *flow = &network->flows[channel];
@@ -286,6 +383,11 @@ void step_network_end(struct step_network *network, uint32_t channel)
         link->demand = link->count ? link->demand - flow->demands[u] : 0;
         for (uint32_t k = 0; was_full && k < link->count; k++)
             flow_is_pending(network, link->flows[k]);
+    }
+    const uint32_t resource = of->turn_resource;
+    if (resource != STEP_NONE && flow->transfer->seconds > 0) {
+        network->links[resource].messages--;
+        link_may_turn(network, resource);
     }
     flow->transfer = NULL;
 }

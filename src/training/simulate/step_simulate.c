@@ -465,10 +465,11 @@ static weft_status simulation_explain_deadlock(const struct step_simulation *sim
     return status;
 }
 
-/* Take the next event. Rates are settled before time goes on. */
+/* Take the next event. Rates and turns are settled before time goes on, by more than what is rounded. */
 static bool simulation_next_event(struct step_simulation *simulation, struct step_event *event)
 {
-    if (simulation->network.pending_count && step_events_next(&simulation->events) > simulation->now)
+    if (step_network_changes(&simulation->network) &&
+        step_events_next(&simulation->events) > simulation->now * STEP_LATER)
         step_network_settle(&simulation->network, simulation->now);
     return step_events_take(&simulation->events, event);
 }

@@ -8,6 +8,7 @@
  * seconds of its costs. Activities that are under way at the same time share the interfaces of hosts and the uplinks of
  * leaves and pods max-min fairly, each direction by itself: rates rise together until a resource is full, whose
  * activities keep theirs, and so on (progressive filling; D. Bertsekas and R. Gallager, "Data Networks", 1992, 6.5.2).
+ * Messages of different pipelines that fill an interface leave it one after the other, in the order in which they were ready.
  * Computing slows while asynchronous communication of its rank is under way (struct step_cluster).
  *
  * *Folded*, ranks that cannot differ are simulated once: ranks are divided into classes so that all ranks of a class have

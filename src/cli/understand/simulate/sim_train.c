@@ -396,7 +396,7 @@ const struct command command_sim_train = {
     .description =
         "Executes the operations that weft train would execute in a step, on all ranks of a described cluster, in virtual "
         "time: passes at the speed of the devices, collectives as the tuner would choose them, messages and collectives "
-        "that share links at their fair shares. Nothing is computed.\n\n"
+        "that share links at their fair shares, messages of several pipelines one after the other. Nothing is computed.\n\n"
         "The terms are means over the ranks and add up to the step: a rank computes, repeats forward passes "
         "(recomputation), waits for passes of other ranks (bubble), for collectives within layers (tensor), for messages "
         "that are under way (pipeline), for collectives over the data axis (data), or is busy with the norm and the "

@@ -6,12 +6,16 @@
  * neighbor of the pipeline, the collectives of a group. A *resource* is one direction of a unit of a level of links: a
  * rank, an interface of a host, a leaf, a pod. One channel stands for all channels between the same classes, one resource
  * for all of a class of units; `weight` says how much of the traffic of the former passes one of the latter.
+ *
+ * Messages of different pipelines that leave the same interface *take turns* there (step_network.h), so their ranks are
+ * not alike: each pipeline of an interface has a number, its turn, which several share where there are more than four.
+ * Ranks of a tensor group send at the same time, and have one turn together.
  */
 #ifndef WEFT_TRAINING_SIMULATE_INTERNAL_STEP_FOLD_H
 #define WEFT_TRAINING_SIMULATE_INTERNAL_STEP_FOLD_H
 
-#include "training/simulate/step_simulate.h"
 #include "training/simulate/step_prices.h"
+#include "training/simulate/step_simulate.h"
 
 enum step_channel_kind {
     CHANNEL_TO_NEXT, /**< from the class channel->classes[0] to classes[1] */
@@ -36,6 +40,8 @@ struct step_channel {
     uint32_t level;                    /**< of messages: where their ends differ */
     struct step_use *uses;
     uint32_t use_count;
+    uint32_t turn_resource; /**< of messages: the way out of the sender's interface, if they leave it; STEP_NONE */
+    uint32_t turn;          /**< among those of that interface */
 };
 
 struct step_fold {

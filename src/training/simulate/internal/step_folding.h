@@ -15,6 +15,7 @@ struct folding {
     uint32_t *color;                        /* of each rank: a number below `colors` */
     uint32_t *unit_color[STEP_LINK_LEVELS]; /* of each unit */
     uint32_t *members;          /* of each rank: of its group on an axis, how many are in its unit of a level */
+    uint32_t *turns;            /* of each rank: its turn among those whose messages leave its interface */
     uint32_t *neighbors;        /* of each rank: the next and the previous one of the pipeline */
     uint32_t *lists[MESH_AXES]; /* of each group of an axis: its ranks */
     uint64_t *hashes, *unit_hashes;

@@ -5,12 +5,20 @@
  * An activity alone takes the seconds of its transfer; then its rate is 1. Where the activities of a resource together
  * want more than it has, their rates fall, so that all get the same bytes/s, except for those that want less (struct
  * step_channel: a channel may stand for several, which are counted).
+ *
+ * Messages that leave an interface take turns: as long as those that are under way fill it, others wait, and the one that
+ * was there first, or has the lowest turn, goes next. Pipelines that begin together would otherwise send at the same
+ * time for ever, each at its share, and every message would take as long as all of them. On real links they do not: whoever
+ * is ahead by chance stays so, and soon they send one after the other.
  */
 #ifndef WEFT_TRAINING_SIMULATE_INTERNAL_STEP_NETWORK_H
 #define WEFT_TRAINING_SIMULATE_INTERNAL_STEP_NETWORK_H
 
 #include "training/simulate/internal/step_events.h"
 #include "training/simulate/internal/step_fold.h"
+
+/** A time that is later by at most this factor is the same but for rounding. */
+#define STEP_LATER (1 + 1e-12)
 
 struct step_flow; /* the activity of a channel */
 struct step_link; /* a resource */
@@ -22,6 +30,7 @@ struct step_network {
     struct step_flow *flows;
     struct step_link *links;
     uint32_t *pending, pending_count; /**< flows whose rates step_network_settle() computes */
+    uint32_t *turns, turn_count;      /**< resources where somebody may have a turn now */
     uint32_t *flow_list, *link_list;  /**< those whose rates are being computed */
     double *bytes;                    /**< that each resource has moved */
 };
@@ -39,7 +48,13 @@ void step_network_begin(struct step_network *network, uint32_t channel, const st
                         double now);
 void step_network_end(struct step_network *network, uint32_t channel);
 
-/** Before time goes on from `now`: share the links again, and move the events of activities whose rates change. */
+/** Whether step_network_settle() has something to do. */
+static inline bool step_network_changes(const struct step_network *network)
+{
+    return network->pending_count || network->turn_count;
+}
+
+/** Before time goes on from `now`: begin messages whose turn it is, share the links again, and move the events of activities whose rates change. */
 void step_network_settle(struct step_network *network, double now);
 
 #endif
