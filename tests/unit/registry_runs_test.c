@@ -55,6 +55,41 @@ static int64_t run_on(struct database *database, int64_t run, int64_t now)
     return epoch;
 }
 
+static bool node_drop(struct database *database, int64_t run, int64_t epoch, int64_t node, int64_t now)
+{
+    struct registry_node ended = {.node = node, .how = RUN_EXIT_LOST, .detail = "its host is gone"};
+    bool dropped;
+    CHANGE(database, registry_node_drop(database, run, epoch, &ended, now, &dropped, &error));
+    return dropped;
+}
+
+static void an_attempt_goes_on_without_a_node(void **state)
+{
+    struct database *database = *state;
+    struct registry_event *events;
+    size_t count;
+    int64_t run = submit(database, "{" BOBS ",\"nodes\":2,\"min_nodes\":1,\"slots\":4}", 1000);
+    int64_t epoch = place(database, run, 2, 2000);
+    change(database, run, epoch, RUN_CAUSE_ACCEPTED, 2000);
+    node_start(database, run, epoch, 0, 3000);
+    assert_false(node_drop(database, run, epoch, 1, 3100)); /* it does not run yet */
+    node_start(database, run, epoch, 1, 4000);
+    assert_false(node_drop(database, run, epoch - 1, 1, 4100));
+    assert_true(node_drop(database, run, epoch, 1, 5000));
+    assert_false(node_drop(database, run, epoch, 1, 5100)); /* told before */
+    assert_false(node_drop(database, run, epoch, 0, 5200)); /* its last one */
+    struct registry_run row = run_of(database, run);
+    assert_int_equal(row.state, RUN_RUNNING);
+    assert_string_equal(row.detail, "runs on 1 of its 2 nodes since node-1 was lost: its host is gone");
+    assert_int_equal(registry_run_events(database, run, 0, 100, &events, &count, NULL), WEFT_OK);
+    assert_true(events[count - 1].cause == RUN_CAUSE_NOTED && events[count - 1].time == 5000);
+    free(events);
+    /* How it ends is up to the others, and so is what it has used: 6 s of one node, 1 s of the other. */
+    struct registry_outcome outcome = node_end(database, run, epoch, 0, RUN_EXIT_COMPLETED, 10000);
+    assert_true(outcome.to == RUN_SUCCEEDED && outcome.attempt_ended);
+    assert_int_equal(outcome.used, 4 * (6000 + 1000));
+}
+
 static void a_life_with_preemption(void **state)
 {
     struct database *database = *state;
@@ -442,6 +477,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         registry_test(a_life_with_preemption),
+        registry_test(an_attempt_goes_on_without_a_node),
         registry_test(orphans_of_an_old_attempt_change_nothing),
         registry_test(failures_are_told_apart_and_limited),
         registry_test(what_is_told_late),

@@ -43,7 +43,7 @@ static void comes_back_as_it_was_written(void **state)
         "\"command\":[\"weft\",\"train\",\"--text\",\"a\\nb\\u0009c\",\"\"],\"environment\":{\"A\":\"=1\",\"B_2\":\"\"}"
         ",\"secrets\":[\"HF_TOKEN\",\"KEY=OTHER\"]"
         ","
-        "\"nodes\":2,\"slots\":8,\"slot_kind\":\"cpu\",\"launch\":\"nodes\",\"processors\":16,\"memory\":68719476736,"
+        "\"nodes\":2,\"min_nodes\":1,\"slots\":8,\"slot_kind\":\"cpu\",\"launch\":\"nodes\",\"processors\":16,\"memory\":68719476736,"
         "\"processes\":512,"
         "\"disk\":1073741824,"
         "\"time_limit\":\"6h\",\"time_slice\":\"1h30m\",\"preemptible\":true,\"may_span_pods\":true,"

@@ -58,6 +58,7 @@ static size_t pass(struct scheduler *scheduler, double now, enum scheduler_decis
 
 struct mirror {
     struct scheduler_request request;
+    uint32_t lost; /* nodes, since it runs */
     bool queued, running;
     double since;
     uint32_t hosts[HOSTS];
@@ -74,9 +75,21 @@ struct world {
 static void mirror_leave(struct world *world, struct mirror *run)
 {
     assert_true(run->running);
-    for (uint32_t i = 0; i < run->request.gang.nodes; i++)
+    for (uint32_t i = 0; i < run->request.gang.nodes - run->lost; i++)
         world->free[run->hosts[i]] += run->request.gang.slots;
     run->running = false;
+    run->lost = 0;
+}
+
+/* One of its nodes is lost, and it goes on. */
+static void mirror_lose(struct world *world, uint32_t name, uint32_t node)
+{
+    struct mirror *run = &world->runs[name];
+    const uint32_t host = run->hosts[node];
+    scheduler_lose(world->scheduler, name, host);
+    run->lost++;
+    run->hosts[node] = run->hosts[run->request.gang.nodes - run->lost];
+    world->free[host] += run->request.gang.slots;
 }
 
 static void mirror_enter(struct world *world, struct mirror *run, const uint32_t *hosts, double now)
@@ -203,6 +216,8 @@ static void whatever_comes(uint64_t seed)
                 scheduler_requeue(world.scheduler, r, now);
                 mirror_leave(&world, run);
                 run->queued = true;
+            } else if (run->running && fate == 5 && run->request.gang.nodes > run->lost + 1) {
+                mirror_lose(&world, r, (uint32_t)DRAW(run->request.gang.nodes - run->lost));
             } else if (fate == 4) {
                 scheduler_withdraw(world.scheduler, r);
                 if (run->running)

@@ -140,7 +140,9 @@ function time(run) {
 }
 
 function failedNode(run) {
-    return run.attempts.at(-1)?.nodes.find(({ exit }) => ["failed", "lost", "not started"].includes(exit));
+    return run.attempts.at(-1)?.nodes.find(
+        ({ exit, dropped }) => !dropped && ["failed", "lost", "not started"].includes(exit),
+    );
 }
 
 /* Which node of the last attempt failed, and how. */
@@ -164,7 +166,8 @@ function reasonOf(run, why, actor) {
     const waiting = isWaiting(run.state) && why;
     const reason = waiting ? why.why : run.reason;
     const idle = run.state === "running" && run.idle_since;
-    if ((["running", "succeeded"].includes(run.state) && !idle) || !reason) return "";
+    const fewer = run.state === "running" && run.attempts.at(-1)?.nodes.some(({ dropped }) => dropped);
+    if ((["running", "succeeded"].includes(run.state) && !idle && !fewer) || !reason) return "";
     if (actor && run.state === "stopping") return `Asked to stop by ${actor}.`;
     if (actor) return `Cancelled by ${actor}${run.first_started === null ? " before it began" : ""}.`;
     const text = waiting && why.expected_start ? reason.replace(/; expected to start .*$/, "") : reason; /* told beside it */

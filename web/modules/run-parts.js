@@ -105,7 +105,8 @@ function ending(node, attempt) {
           : node.exit;
     const more = node.detail && node.detail !== attempt.detail && !node.detail.includes(how) ? `: ${node.detail}` : "";
     const wrong = node.exit === "failed" || node.exit === "lost" || node.exit === "not started";
-    return make("span", { class: wrong ? "wrong-text" : "", title: node.detail || null }, how + more);
+    const went = node.dropped ? "; the attempt went on without it" : "";
+    return make("span", { class: wrong ? "wrong-text" : "", title: node.detail || null }, how + more + went);
 }
 
 /** Its states as a band in time, and every change with its reason. */
@@ -303,6 +304,7 @@ export function settingsPanel(run) {
                             "Slots",
                             `${shape(run)} (${slots(run.size, run.slot_kind)}${run.nodes > 1 ? ` on ${several(run.nodes, "host")}` : ""})`,
                         ],
+                        ["Nodes that suffice", wanted.min_nodes || null],
                         ["Time limit", duration(run.time_limit)],
                         ["Time slice", run.time_slice ? duration(run.time_slice) : null],
                         ["Memory of a node", wanted.memory ? bytes(wanted.memory) : null],

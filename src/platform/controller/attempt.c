@@ -86,6 +86,13 @@ weft_status attempt_place(struct controller *controller, struct controlled_run *
     return status;
 }
 
+/* What the controller goes by while the attempt is under way. */
+static void note_specification(struct controlled_run *run, const struct run_specification *specification)
+{
+    run->first_leads = specification->launch != RUN_LAUNCH_NODES;
+    run->min_nodes = (uint32_t)specification->min_nodes;
+}
+
 /* The environment of a run: what was asked for, and where its checkpoints are. The array is to be freed. */
 static char **environment_of(const struct run_specification *specification, char *checkpoints, struct error *error)
 {
@@ -167,6 +174,8 @@ static weft_status give_order(struct controller *controller, struct controlled_r
                                      .user = account,
                                      .gpus = specification->slot_kind == SLOT_GPU,
                                      .launch = launches[specification->launch],
+                                     .min_nodes = (uint32_t)specification->min_nodes,
+                                     .restarts = (uint32_t)specification->retries,
                                      .grace = (uint64_t)controller->config.grace,
                                      .time_limit = (uint64_t)run->time_limit,
                                      .memory = (uint64_t)specification->memory,
@@ -217,7 +226,7 @@ weft_status attempt_start(struct controller *controller, struct controlled_run *
     struct error refusal = {0};
     bool made = false;
     status = give_order(controller, run, &specification, &made, &refusal);
-    bool first_leads = specification.launch != RUN_LAUNCH_NODES;
+    note_specification(run, &specification);
     run_specification_free(&specification);
     if (status == WEFT_OK && !made)
         return WEFT_OK;
@@ -231,7 +240,6 @@ weft_status attempt_start(struct controller *controller, struct controlled_run *
     }
     run->to_start = false;
     run->start_due = run->start_failed = 0;
-    run->first_leads = first_leads;
     run->slice_end = run->time_slice ? now + run->time_slice : INT64_MAX;
     run->started = status == WEFT_OK;
     struct registry_outcome outcome;
@@ -389,6 +397,11 @@ weft_status attempt_end_node(struct controller *controller, struct controlled_ru
     weft_status status = WEFT_OK;
     if (ended->how == RUN_EXIT_LOST || ended->how == RUN_EXIT_NOT_STARTED)
         status = blame_host(controller, run, ended, now, error);
+    bool dropped = false;
+    if (status == WEFT_OK)
+        status = loss_drop(controller, run, ended, moment, &dropped, error);
+    if (status != WEFT_OK || dropped)
+        return status;
     if (status == WEFT_OK)
         status = registry_node_end(controller->config.registry, run->run, run->epoch, ended,
                                    controller->config.platform_most, moment, &left, &outcome, error);
@@ -517,7 +530,7 @@ weft_status attempt_take_up(struct controller *controller, struct controlled_run
     weft_status status = registry_run_specification(controller->config.registry, run->run, &specification, error);
     if (status != WEFT_OK)
         return status;
-    run->first_leads = specification.launch != RUN_LAUNCH_NODES;
+    note_specification(run, &specification);
     run_specification_free(&specification);
     status = registry_nodes(controller->config.registry, run->run, run->epoch, &rows, &count, error);
     if (status != WEFT_OK)
@@ -536,11 +549,12 @@ weft_status attempt_take_up(struct controller *controller, struct controlled_run
             break;
         }
         node->ended = rows[i].ended != 0;
+        node->dropped = rows[i].dropped;
         run->to_start = run->to_start && !rows[i].started && !node->ended;
         node->dealt = node->noted = (uint64_t)rows[i].sequence;
         if (!node->ended)
             controller->hosts[node->host].used |= node->slots;
-        else if (rows[i].how != RUN_EXIT_COMPLETED || (i == 0 && run->first_leads))
+        else if (!node->dropped && (rows[i].how != RUN_EXIT_COMPLETED || (i == 0 && run->first_leads)))
             run->to_stop = true; /* the others: the previous controller may not have come to that */
     }
     free(rows);

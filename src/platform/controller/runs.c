@@ -214,7 +214,10 @@ static weft_status controller_runs_enter(struct controller *controller, struct c
         if (!hosts)
             return error_memory(error, run->nodes * sizeof *hosts, "the hosts of a run");
         for (uint32_t i = 0; i < run->nodes; i++)
-            hosts[i] = run->node[i].host;
+            if (run->node[i].dropped)
+                past.lost++;
+            else
+                hosts[i - past.lost] = run->node[i].host;
         past.since = controlled_seconds(found->started ? found->started : found->changed);
         past.hosts = hosts;
     }

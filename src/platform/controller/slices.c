@@ -48,7 +48,7 @@ static bool is_leaving(const struct controlled_run *run)
 {
     bool leaving = run->leaving;
     for (uint32_t i = 0; i < run->nodes && !leaving; i++)
-        leaving = run->node[i].ended;
+        leaving = run->node[i].ended && !run->node[i].dropped;
     return leaving;
 }
 
@@ -101,14 +101,16 @@ static bool suppose(const struct pool *pool, struct supposed *supposed)
 static void suppose_left(struct supposed *supposed, const struct controlled_run *run)
 {
     for (uint32_t i = 0; i < run->nodes; i++)
-        pool_give_back(&supposed->pool, run->node[i].host, run->name);
+        if (!run->node[i].dropped)
+            pool_give_back(&supposed->pool, run->node[i].host, run->name);
     supposed->fixed -= is_fixed(run) ? (uint64_t)controlled_size(run) : 0;
 }
 
 static void suppose_back(struct supposed *supposed, const struct controlled_run *run)
 {
     for (uint32_t i = 0; i < run->nodes; i++)
-        pool_take(&supposed->pool, run->node[i].host, run->name, (uint16_t)run->slots);
+        if (!run->node[i].dropped)
+            pool_take(&supposed->pool, run->node[i].host, run->name, (uint16_t)run->slots);
     supposed->fixed += is_fixed(run) ? (uint64_t)controlled_size(run) : 0;
 }
 

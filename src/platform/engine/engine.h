@@ -55,6 +55,8 @@ struct engine_order {
     struct attempt attempt;
     const struct engine_place *places; /**< by node */
     uint32_t nodes;
+    uint32_t min_nodes;       /**< ENGINE_RANKS: so many suffice, and ranks go on without the others; 0: all */
+    uint32_t restarts;        /**< and then so many ranks that fail are replaced */
     char *const *command;     /**< ends with NULL; started as `launch` says */
     char *const *environment; /**< "NAME=VALUE", for every node, WEFT_CHECKPOINT_DIR among them; ends with NULL */
     char *const *secrets;     /**< "VARIABLE=PLACE" in the store at `secret_directory` (secret_store.h); NULL: none */

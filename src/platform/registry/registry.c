@@ -175,6 +175,9 @@ static const char *const migrations[] = {
      "ALTER TABLE runs ADD COLUMN progress_done REAL NOT NULL DEFAULT 0;"
      "ALTER TABLE runs ADD COLUMN progress_total REAL NOT NULL DEFAULT 0;"
      "ALTER TABLE runs ADD COLUMN progress_left REAL NOT NULL DEFAULT 0;"),
+
+    /* Nodes that ended before their attempt, which went on without them (registry_node_drop()). */
+    "ALTER TABLE nodes ADD COLUMN dropped INTEGER NOT NULL DEFAULT 0;",
 };
 
 /* "WEFT", as SQLite's `PRAGMA application_id` and file(1) show it. */

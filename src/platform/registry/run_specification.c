@@ -48,6 +48,7 @@ static const struct run_specification_field {
     {"environment", KIND_ENVIRONMENT, FIELD(environment)},
     {"secrets", KIND_SECRETS, FIELD(secrets)},
     {"nodes", KIND_INTEGER, FIELD(nodes), .least = 1, .most = RUN_NODES_MOST, .absent = 1},
+    {"min_nodes", KIND_INTEGER, FIELD(min_nodes), .most = RUN_NODES_MOST},
     {"slots", KIND_INTEGER, FIELD(slots), .least = 1, .most = RUN_SLOTS_MOST, .absent = 1},
     {"slot_kind", KIND_CHOICE, FIELD(slot_kind), .choices = slot_kinds},
     {"launch", KIND_CHOICE, FIELD(launch), .choices = launches},
@@ -361,6 +362,10 @@ static weft_status run_specification_read_all(struct run_specification_reading *
     for (size_t i = 0; i < FIELDS; i++)
         if (fields[i].required && !seen[i])
             return error_set(reading->error, WEFT_ERROR_DATA, "%s lacks '%s'", reading->where, fields[i].key);
+    if (reading->to->min_nodes > reading->to->nodes)
+        return error_set(reading->error, WEFT_ERROR_DATA,
+                         "'min_nodes' in %s is %" PRId64 ", more than its nodes, of which there are %" PRId64,
+                         reading->where, reading->to->min_nodes, reading->to->nodes);
     if (!*reading->to->class_name)
         strcpy(reading->to->class_name, "batch");
     if (!reading->to->secrets && !(reading->to->secrets = calloc(1, sizeof(char *))))

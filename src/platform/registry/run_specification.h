@@ -12,6 +12,8 @@
  *     secrets       texts  | []: names of secrets of the owner or the project, each the name of the variable that its
  *                            value becomes, or "NAME=VARIABLE"; values are nowhere in here
  *     nodes         number | 1: hosts that it runs on at once
+ *     min_nodes     number | 0: so many of them suffice: the attempt goes on when others are lost, as long as the first
+ *                            one is left (with launch "nodes": any); 0: all are needed
  *     slots         number | 1: GPUs (or CPU slots) on each of them
  *     slot_kind     text   | "gpu": or "cpu"
  *     launch        text   | "ranks": the command is started as a rank on every slot of all nodes (by weft run, where
@@ -79,14 +81,14 @@ struct run_specification {
     char name[RUN_NAME_BYTES];
     char snapshot[RUN_SNAPSHOT_BYTES], commit[RUN_SNAPSHOT_BYTES];
     char checkpoint[RUN_CHECKPOINT_BYTES];
-    char **arguments;   /**< the program first; ends with NULL. Owned, as is the next */
-    char **environment; /**< "NAME=VALUE"; ends with NULL */
-    char **secrets;     /**< "NAME" or "NAME=VARIABLE"; ends with NULL */
-    int64_t nodes, slots;
-    int64_t processors, memory;     /**< of each node; 0: in proportion */
-    int64_t processes;              /**< of each node, threads included; 0: by its slots */
-    int64_t disk;                   /**< bytes that its directories may take, of all nodes; 0: the default */
-    int64_t time_limit, time_slice; /**< seconds; slice 0: no slices */
+    char **arguments;                /**< the program first; ends with NULL. Owned, as is the next */
+    char **environment;              /**< "NAME=VALUE"; ends with NULL */
+    char **secrets;                  /**< "NAME" or "NAME=VARIABLE"; ends with NULL */
+    int64_t nodes, min_nodes, slots; /**< min_nodes 0: all */
+    int64_t processors, memory;      /**< of each node; 0: in proportion */
+    int64_t processes;               /**< of each node, threads included; 0: by its slots */
+    int64_t disk;                    /**< bytes that its directories may take, of all nodes; 0: the default */
+    int64_t time_limit, time_slice;  /**< seconds; slice 0: no slices */
     int64_t priority, retries, parent;
     enum slot_kind slot_kind;
     enum run_launch launch;

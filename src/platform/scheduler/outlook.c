@@ -70,7 +70,7 @@ static double expected_left(const struct scheduler *scheduler, const struct sche
 static uint64_t slots_in_use(const struct scheduler *scheduler, const struct scheduled_run *run)
 {
     uint64_t slots = 0;
-    for (uint32_t i = 0; i < run->request.gang.nodes; i++)
+    for (uint32_t i = 0; i < run_nodes(run); i++)
         slots += scheduler->pool.hosts[run->hosts[i]].open ? run->request.gang.slots : 0;
     return slots;
 }

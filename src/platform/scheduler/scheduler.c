@@ -8,7 +8,6 @@
 #include "platform/scheduler/internal/state.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,55 +89,6 @@ uint32_t scheduler_queued(const struct scheduler *scheduler)
 
 /* ---- runs come and go ---- */
 
-weft_status scheduler_check(const struct scheduler *scheduler, const struct scheduler_request *request,
-                            struct error *error)
-{
-    const struct gang *gang = &request->gang;
-    uint32_t most_nodes = 0;
-    uint64_t all = 0;
-    uint16_t most_slots = 0;
-    for (uint32_t p = 0; p < pool_places(&scheduler->pool, *gang); p++) {
-        struct pool_pod together;
-        const struct pool_pod *pod = pool_place_of(&scheduler->pool, p, &together);
-        uint32_t fit = 0;
-        for (uint32_t h = pod->first; h < pod->first + pod->count; h++)
-            fit += scheduler->pool.hosts[h].slots >= gang->slots;
-        most_nodes = fit > most_nodes ? fit : most_nodes;
-    }
-    for (uint32_t h = 0; h < scheduler->pool.host_count; h++) {
-        const struct pool_host *host = &scheduler->pool.hosts[h];
-        all += host->slots;
-        most_slots = host->slots > most_slots ? host->slots : most_slots;
-    }
-    if (!gang->nodes || !gang->slots || !request->slots || !(request->weight > 0))
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "a run of %u nodes with %u slots each and weight %g: all must be above 0", gang->nodes,
-                         gang->slots, request->weight);
-    if (gang->slots > most_slots)
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "%u slots on one host were asked for, but no host has more than %u: ask for more nodes with "
-                         "fewer slots each",
-                         gang->slots, most_slots);
-    if (gang->nodes > most_nodes && gang->spans)
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "%u nodes with %u slot%s each were asked for, but all Pods together have %u such host%s",
-                         gang->nodes, gang->slots, gang->slots == 1 ? "" : "s", most_nodes, most_nodes == 1 ? "" : "s");
-    if (gang->nodes > most_nodes)
-        return error_set(
-            error, WEFT_ERROR_ARGUMENT,
-            "%u nodes with %u slot%s each were asked for, but no Pod has more than %u such host%s, and a run stays "
-            "within one Pod unless it says that it may span them",
-            gang->nodes, gang->slots, gang->slots == 1 ? "" : "s", most_nodes, most_nodes == 1 ? "" : "s");
-    uint64_t kept = kept_of(scheduler, all);
-    if (kept && request->fixed && !request->personal && (uint64_t)gang->nodes * gang->slots + kept > all)
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "%" PRIu64 " slots were asked for by a run that cannot give way, but %" PRIu64
-                         " of all %" PRIu64
-                         " are kept for small personal runs: ask for fewer, or let it be preemptible",
-                         (uint64_t)gang->nodes * gang->slots, kept, all);
-    return WEFT_OK;
-}
-
 /* A name for one more run, and room for it in the queue. */
 static weft_status new_name(struct scheduler *scheduler, uint32_t *name, struct error *error)
 {
@@ -201,16 +151,17 @@ static void count_taken(struct scheduler *scheduler, const struct scheduled_run 
 
 static void scheduler_give_back(struct scheduler *scheduler, uint32_t name)
 {
-    const struct scheduled_run *run = &scheduler->runs[name];
-    for (uint32_t i = 0; i < run->request.gang.nodes; i++)
+    struct scheduled_run *run = &scheduler->runs[name];
+    for (uint32_t i = 0; i < run_nodes(run); i++)
         pool_give_back(&scheduler->pool, run->hosts[i], name);
     count_taken(scheduler, run, -1);
+    run->nodes_lost = 0;
 }
 
 static void scheduler_take(struct scheduler *scheduler, uint32_t name)
 {
     const struct scheduled_run *run = &scheduler->runs[name];
-    for (uint32_t i = 0; i < run->request.gang.nodes; i++)
+    for (uint32_t i = 0; i < run_nodes(run); i++)
         pool_take(&scheduler->pool, run->hosts[i], name, run->request.gang.slots);
     count_taken(scheduler, run, 1);
 }
@@ -234,8 +185,10 @@ weft_status scheduler_take_up(struct scheduler *scheduler, const struct schedule
                               const struct scheduler_past *past, uint32_t *name, struct error *error)
 {
     /* What has its hosts keeps them, whatever is kept for others by now. */
-    weft_status status = past->hosts ? check_past(scheduler, request->gang, past->hosts, error)
-                                     : scheduler_check(scheduler, request, error);
+    struct gang held = request->gang;
+    held.nodes -= past->lost;
+    weft_status status =
+        past->hosts ? check_past(scheduler, held, past->hosts, error) : scheduler_check(scheduler, request, error);
     if (status == WEFT_OK)
         status = scheduler_enter(scheduler, request, past->since, name, error);
     if (status != WEFT_OK)
@@ -244,7 +197,8 @@ weft_status scheduler_take_up(struct scheduler *scheduler, const struct schedule
     run->attained = past->attained;
     run->waited = past->waited;
     if (past->hosts) {
-        memcpy(run->hosts, past->hosts, request->gang.nodes * sizeof *past->hosts);
+        memcpy(run->hosts, past->hosts, held.nodes * sizeof *past->hosts);
+        run->nodes_lost = past->lost;
         run->place = RUN_RUNNING;
         scheduler->queued--;
         scheduler_take(scheduler, *name);
@@ -324,6 +278,20 @@ void scheduler_requeue(struct scheduler *scheduler, uint32_t name, double now)
     run->since = now;
     run->served_by_wait = false;
     scheduler->queued++;
+}
+
+void scheduler_lose(struct scheduler *scheduler, uint32_t name, uint32_t host)
+{
+    struct scheduled_run *run = &scheduler->runs[name];
+    uint32_t at = 0;
+    while (at < run_nodes(run) && run->hosts[at] != host)
+        at++;
+    assert(run->place == RUN_RUNNING && at < run_nodes(run));
+    pool_give_back(&scheduler->pool, host, name);
+    count_taken(scheduler, run, -1);
+    memmove(&run->hosts[at], &run->hosts[at + 1], (run_nodes(run) - at - 1) * sizeof *run->hosts);
+    run->nodes_lost++;
+    count_taken(scheduler, run, 1);
 }
 
 void scheduler_expect_end(struct scheduler *scheduler, uint32_t name, double moment)

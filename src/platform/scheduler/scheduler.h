@@ -86,6 +86,7 @@ struct scheduler_past {
     double waited;         /**< seconds in the queue before the present wait */
     double since;          /**< of the present wait, or of the present start */
     const uint32_t *hosts; /**< of its gang, that it has and that must be free for it; NULL: it waits */
+    uint32_t lost;         /**< nodes of its gang that it has lost: `hosts` has so many fewer (scheduler_lose()) */
 };
 
 /** scheduler_submit() of a run with a past. Errors: STATE besides, if its hosts lack the slots or one is named twice. */
@@ -111,6 +112,9 @@ void scheduler_report_end(struct scheduler *scheduler, uint32_t run, double mome
 
 /** A running run was stopped by something else (a host failed, say) and waits again. */
 void scheduler_requeue(struct scheduler *scheduler, uint32_t run, double now);
+
+/** A running run goes on without its node on a host of its: the slots there are free. Its next start is whole again. */
+void scheduler_lose(struct scheduler *scheduler, uint32_t run, uint32_t host);
 
 /** A run has failed on a host by no fault of its own: its next starts are elsewhere where there is room. The last
  * SCHEDULER_AVOIDED hosts are remembered. */

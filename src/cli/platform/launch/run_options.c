@@ -4,6 +4,7 @@
 #include "base/text.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,6 +81,10 @@ weft_status run_options_check(const char *command, const struct run_options *cho
     if (chosen->gpus && chosen->slots)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "%s: --gpus and --slots both say how many slots a node has; give one", command);
+    if (chosen->nodes && chosen->min_nodes > chosen->nodes)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "%s: --min-nodes %" PRId64 " is more than --nodes %" PRId64 "; give at most as many", command,
+                         chosen->min_nodes, chosen->nodes);
     if ((chosen->preemptible && chosen->no_preemptible) || (chosen->span_pods && chosen->no_span_pods)) {
         const char *name = chosen->preemptible && chosen->no_preemptible ? "preemptible" : "span-pods";
         return error_set(error, WEFT_ERROR_ARGUMENT, "%s: --%s and --no-%s contradict each other; give one", command,
@@ -140,6 +145,8 @@ void run_options_write(const struct run_options *chosen, const cJSON *parent, st
     run_options_put_number(body, "priority", chosen->priority);
     if (chosen->nodes)
         json_put_integer(body, "nodes", chosen->nodes);
+    if (chosen->min_nodes)
+        json_put_integer(body, "min_nodes", chosen->min_nodes);
     if (chosen->gpus || chosen->slots)
         json_put_integer(body, "slots", chosen->gpus ? chosen->gpus : chosen->slots);
     if (chosen->gpus)

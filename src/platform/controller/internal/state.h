@@ -31,6 +31,7 @@ struct controlled_node {
     uint32_t host;
     uint64_t slots; /**< a set */
     bool ended;
+    bool dropped;     /**< before its attempt, which went on without it */
     uint64_t dealt;   /**< the last record of its journal that was dealt with */
     uint64_t noted;   /**< the same, by the registry, */
     int64_t noted_at; /**< since when */
@@ -66,6 +67,7 @@ struct controlled_run {
     int64_t start_due, start_failed; /**< where the machine could not start it: not before that, since then; else 0 */
     char *blamed;                    /**< which rank the attempt failed by, as its launcher told; NULL: it did not */
     bool first_leads;                /**< the nodes after the first one only wait, until that has ended */
+    uint32_t min_nodes;              /**< so many nodes suffice for it to go on; 0: it needs all */
     bool heard;                      /**< the engine has new records of it */
     bool to_stop;                    /**< the engine must end it, in this way: */
     enum engine_end how;
@@ -272,6 +274,13 @@ weft_status attempt_take_up(struct controller *controller, struct controlled_run
 
 /** Its slots are free again. */
 void attempt_forget(struct controller *controller, struct controlled_run *run);
+
+/* ---- platform/controller/loss.c: nodes that an attempt can do without ---- */
+
+/** A node of a running attempt has ended so, at `moment`: `*dropped` if enough others are left for the attempt to go on.
+ * Its slots are free then. In a transaction. */
+weft_status loss_drop(struct controller *controller, struct controlled_run *run, const struct registry_node *ended,
+                      int64_t moment, bool *dropped, struct error *error);
 
 /* ---- platform/controller/silence.c: nodes of which nothing is heard ---- */
 

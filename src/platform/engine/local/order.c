@@ -74,9 +74,16 @@ static char *local_order_write_hosts(const struct engine_order *order)
 static weft_status node_command(const struct engine_local *local, const struct engine_order *order, uint32_t number,
                                 const char *hosts, struct string_list *command, struct error *error)
 {
-    char *const options[] = {"--no-record", "--hosts", (char *)hosts, "--", NULL};
+    char least[24], restarts[24];
+    char *const options[] = {"--no-record", "--hosts", (char *)hosts, NULL};
+    char *const survive[] = {"--min-ranks", least, "--restarts", restarts, NULL};
+    char *const end_of_options[] = {"--", NULL};
     bool ranks = order->launch == ENGINE_RANKS && (order->nodes > 1 || order->places[0].count > 1);
-    char *const *const parts[] = {ranks ? local->run.items : NULL, ranks ? options : NULL, order->command};
+    char *const *const parts[] = {ranks ? local->run.items : NULL, ranks ? options : NULL,
+                                  ranks && order->min_nodes ? survive : NULL, ranks ? end_of_options : NULL,
+                                  order->command};
+    snprintf(least, sizeof least, "%" PRIu32, order->min_nodes * order->places[0].count);
+    snprintf(restarts, sizeof restarts, "%" PRIu32, order->restarts);
     weft_status status = WEFT_OK;
     *command = (struct string_list){0};
     if (number > 0 && order->launch != ENGINE_EACH_NODE)

@@ -28,12 +28,12 @@ weft_status registry_nodes(struct database *database, int64_t run, int64_t epoch
     struct registry_list nodes = {0};
     struct statement *select =
         DATABASE_QUERY(database,
-                       "SELECT node, host, slots, started, ended, how, code, signal, detail, sequence "
+                       "SELECT node, host, slots, started, ended, how, code, signal, detail, sequence, dropped "
                        "FROM nodes WHERE run = ? AND epoch = ? ORDER BY node",
                        run, epoch);
     for (struct registry_node *node; (node = registry_list_next(&nodes, select, sizeof *node));)
         STATEMENT_READ(select, 0, &node->node, node->host, node->slots, &node->started, &node->ended, &node->how,
-                       &node->code, &node->signal, node->detail, &node->sequence);
+                       &node->code, &node->signal, node->detail, &node->sequence, &node->dropped);
     return registry_list_end(&nodes, select, list, count, error);
 }
 

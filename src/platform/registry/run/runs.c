@@ -219,6 +219,22 @@ static weft_status run_runs_store(struct change *change)
         run->changed, run->served, run->idle_since, run->progress.reported, run->run);
 }
 
+/* What the attempt that ends has used, without the time after which it had nodes no more. */
+static weft_status count_used(struct change *change)
+{
+    const struct registry_run *run = change->run;
+    int64_t node_time = (change->now - run->started) * run->nodes, without = 0;
+    struct statement *select =
+        DATABASE_QUERY(change->database,
+                       "SELECT ifnull(sum(max(0, ? - max(ended, ?))), 0) FROM nodes WHERE run = ? AND epoch = ? AND "
+                       "dropped",
+                       change->now, run->started, run->run, run->epoch);
+    if (statement_next(select))
+        STATEMENT_READ(select, 0, &without);
+    change->outcome->used = (node_time - without) * run->slots;
+    return statement_end(select, change->error);
+}
+
 /* Change the run by `cause` if allowed. */
 static weft_status run_runs_apply(struct change *change, enum run_cause cause)
 {
@@ -229,8 +245,11 @@ static weft_status run_runs_apply(struct change *change, enum run_cause cause)
         return turn_down(change, cause, REGISTRY_REFUSED);
     *outcome = (struct registry_outcome){REGISTRY_DONE, run->state, to, cause, .used = outcome->used};
     outcome->attempt_ended = run_state_is_active(run->state) && !run_state_is_active(to);
-    if (outcome->attempt_ended && run->started && change->now > run->started)
-        outcome->used = (change->now - run->started) * run->nodes * run->slots;
+    if (outcome->attempt_ended && run->started && change->now > run->started) {
+        weft_status counted = count_used(change);
+        if (counted != WEFT_OK)
+            return counted;
+    }
     run_runs_follow(change, cause);
     run->state = to;
     run->cause = cause;
@@ -399,8 +418,8 @@ static weft_status first_detail(const struct change *change, int64_t worst, char
 {
     struct statement *select =
         DATABASE_QUERY(change->database,
-                       "SELECT detail FROM nodes WHERE run = ? AND epoch = ? AND how = ? AND detail "
-                       "!= '' ORDER BY ended, node LIMIT 1",
+                       "SELECT detail FROM nodes WHERE run = ? AND epoch = ? AND how = ? AND NOT dropped "
+                       "AND detail != '' ORDER BY ended, node LIMIT 1",
                        change->run->run, change->epoch, worst);
     *detail = '\0';
     if (statement_next(select))
@@ -430,8 +449,8 @@ weft_status registry_node_end(struct database *database, int64_t run, int64_t ep
     bool told_before = status == WEFT_OK && database_changes(database) == 0;
     if (status == WEFT_OK)
         status = run_runs_count_nodes(&change,
-                                      "SELECT ifnull(sum(ended = 0), 0), ifnull(max(CASE WHEN ended THEN how END), 0), "
-                                      "ifnull(max(ended), 0) FROM nodes WHERE run = ? AND epoch = ?",
+                                      "SELECT ifnull(sum(ended = 0), 0), ifnull(max(CASE WHEN ended AND NOT dropped "
+                                      "THEN how END), 0), ifnull(max(ended), 0) FROM nodes WHERE run = ? AND epoch = ?",
                                       left, &worst, &change.now);
     if (status != WEFT_OK || told_before || *left > 0 || !run_state_is_active(row.state))
         return status;
@@ -445,6 +464,43 @@ weft_status registry_node_end(struct database *database, int64_t run, int64_t ep
                  REGISTRY_DETAIL_BYTES - 64, row.detail);
     change.detail = detail;
     return run_runs_end(&change, (enum run_exit)worst, platform_most);
+}
+
+weft_status registry_node_drop(struct database *database, int64_t run, int64_t epoch, const struct registry_node *ended,
+                               int64_t now, bool *dropped, struct error *error)
+{
+    struct registry_run row;
+    struct registry_outcome outcome;
+    char detail[REGISTRY_DETAIL_BYTES];
+    struct change change = {database, &row, epoch, "", ended->detail, now, &outcome, error};
+    int64_t left = 0, worst, last;
+    bool stale;
+    *dropped = false;
+    weft_status status = run_runs_begin(&change, run, RUN_CAUSE_NODE_LOST, &stale);
+    if (status != WEFT_OK || stale || row.state != RUN_RUNNING)
+        return status;
+    status = run_runs_count_nodes(
+        &change, "SELECT ifnull(sum(ended = 0), 0), 0, 0 FROM nodes WHERE run = ? AND epoch = ?", &left, &worst, &last);
+    if (status != WEFT_OK || left < 2)
+        return status;
+    status = DATABASE_RUN(database, error,
+                          "UPDATE nodes SET ended = max(?, started), how = ?, code = ?, signal = ?, detail = ?, "
+                          "dropped = 1 WHERE run = ? AND epoch = ? AND node = ? AND ended = 0",
+                          now, ended->how, ended->code, ended->signal, registry_detail(ended->detail, "", detail), run,
+                          epoch, ended->node);
+    *dropped = status == WEFT_OK && database_changes(database) > 0;
+    if (!*dropped)
+        return status;
+    snprintf(row.detail, sizeof row.detail,
+             "runs on %" PRId64 " of its %" PRId64 " nodes since node-%" PRId64 " was lost: %.*s", left - 1, row.nodes,
+             ended->node, REGISTRY_DETAIL_BYTES - 128, detail);
+    if (now > row.changed)
+        row.changed = now;
+    status = run_runs_store(&change);
+    return status != WEFT_OK
+               ? status
+               : run_runs_add_event(database, run, epoch, RUN_CAUSE_NOTED, run_state_name(row.state),
+                                    run_state_name(row.state), REGISTRY_DONE, "", row.detail, row.changed, error);
 }
 
 weft_status registry_node_dealt(struct database *database, int64_t run, int64_t epoch, int64_t node, int64_t sequence,

@@ -60,6 +60,7 @@ struct registry_node {
     int64_t code, signal;
     char detail[REGISTRY_DETAIL_BYTES];
     int64_t sequence; /**< of the last processed record of its journal */
+    bool dropped;     /**< it ended before its attempt, which went on without it */
 };
 
 enum registry_verdict {
@@ -164,6 +165,14 @@ weft_status registry_node_start(struct database *database, int64_t run, int64_t 
 weft_status registry_node_end(struct database *database, int64_t run, int64_t epoch, const struct registry_node *ended,
                               int64_t platform_most, int64_t now, int64_t *left, struct registry_outcome *outcome,
                               struct error *error);
+
+/**
+ * A node has ended at `now`, and a running attempt goes on without it: its end does not count for the attempt's, and the
+ * run is not charged for its slots from then on. `*left` nodes have not ended; with `*dropped` false, nothing has changed:
+ * the run is not running (it still starts, or is to stop), or this was its last node.
+ */
+weft_status registry_node_drop(struct database *database, int64_t run, int64_t epoch, const struct registry_node *ended,
+                               int64_t now, bool *dropped, struct error *error);
 
 /** The journal of that node has been processed up to `sequence`. This alone needs no sync (DATABASE_AS_NEEDED): after a
  * crash, records are read again from an older number. */

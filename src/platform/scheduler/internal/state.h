@@ -13,6 +13,7 @@ enum run_place { RUN_NONE, RUN_QUEUED, RUN_PARKED, RUN_RUNNING };
 struct scheduled_run {
     struct scheduler_request request;
     enum run_place place;
+    uint32_t nodes_lost; /**< of its gang, since its present start: it has so many fewer hosts */
     double attained;     /**< seconds of useful running in the attempts before this one */
     double lost;         /**< seconds at the begin of this attempt that compute nothing */
     double since;        /**< of this attempt, or of this wait */
@@ -124,10 +125,16 @@ static inline struct history_kind run_kind(const struct scheduled_run *run)
     return (struct history_kind){run->request.project, run->request.member, run->request.slots};
 }
 
+/** Nodes that a run has, or is to have: so many are in `hosts`. */
+static inline uint32_t run_nodes(const struct scheduled_run *run)
+{
+    return run->request.gang.nodes - run->nodes_lost;
+}
+
 /** Slots of all nodes of a run. */
 static inline uint64_t run_slots(const struct scheduled_run *run)
 {
-    return (uint64_t)run->request.gang.nodes * run->request.gang.slots;
+    return (uint64_t)run_nodes(run) * run->request.gang.slots;
 }
 
 /** Slots of `slots` that are kept for personal runs. */

@@ -357,6 +357,7 @@ static const struct route routes[] = {
     "secrets": {"type": "array", "items": {"type": "string"},                                                        \
         "description": "Secrets of the owner or the project that become variables: NAME or NAME=VARIABLE."},          \
     "nodes": {"type": "integer", "minimum": 1, "description": "The number of hosts on which it runs."},               \
+    "min_nodes": {"type": "integer", "minimum": 0, "description": "So many suffice: the attempt goes on when other nodes are lost. 0: all are needed."}, \
     "slots": {"type": "integer", "minimum": 1, "description": "GPUs, or CPU slots, on each host."},                   \
     "slot_kind": {"type": "string", "enum": ["gpu", "cpu"], "description": "Default, and always on simulated hosts (weft serve --pods): the kind that the cluster has."}, \
     "launch": {"type": "string", "enum": ["ranks", "nodes", "first"],\

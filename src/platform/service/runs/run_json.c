@@ -102,7 +102,7 @@ static weft_status put_nodes(struct json_writer *writer, struct database *regist
         JSON_PUT_OBJECT(writer, NULL, "node", node->node, "host", node->host, "slots", node->slots, "started",
                         json_time(node->started), "ended", json_time(node->ended), "exit",
                         node->ended ? exit_name(node->how) : NULL, "code", node->code, "signal", node->signal, "detail",
-                        node->detail);
+                        node->detail, "dropped", node->dropped);
     }
     json_close(writer);
     free(nodes);

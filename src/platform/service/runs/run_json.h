@@ -78,7 +78,8 @@ void run_json_put_event(struct json_writer *writer, const struct registry_event 
     "started": {"type": "integer", "nullable": true}, "ended": {"type": "integer", "nullable": true},                 \
     "exit": {"type": "string", "nullable": true,                                                                      \
              "enum": ["completed", "again", "failed", "lost", "not started"]},                                        \
-    "code": {"type": "integer"}, "signal": {"type": "integer"}, "detail": {"type": "string"}}})
+    "code": {"type": "integer"}, "signal": {"type": "integer"}, "detail": {"type": "string"},                         \
+    "dropped": {"type": "boolean", "description": "It ended before its attempt, which went on without it."}}})
 #define RUN_JSON_EVENT SCHEMA({"type": "object", "properties": {                                                      \
     "event": {"type": "integer"}, "epoch": {"type": "integer"}, "time": {"type": "integer"},                          \
     "cause": {"type": "string"}, "from": {"type": "string", "nullable": true}, "to": {"type": "string"},              \
