@@ -7,15 +7,17 @@ import shutil
 import signal
 import subprocess
 import threading
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.path.abspath(os.environ.get("BUILD", os.path.join(HERE, "..", "..", "build")))
 WEFT = os.environ.get("WEFT", os.path.join(BUILD, "weft"))
 CLUSTER = os.path.join(HERE, "..", "cluster", "cluster")
 TROUBLED = os.path.join(BUILD, "tests", "integration", "libtroubled_process.so")
+LAUNCHER_SILENCE = 4  # seconds without a sign of life after which a launcher counts as lost (src/launch/README.md)
 SLOTS = 6  # of all hosts, at least
-KINDS = {"node": ("kill", "pair", "again", "stop", "helper", "launcher", "scale", "hang", "copy", "disk", "torn"),
-         "cluster": ("kill", "pair", "again", "stop", "host", "launcher", "cut", "slow", "scale", "hang", "copy", "torn")}
+KINDS = {"node": ("kill", "pair", "again", "stop", "helper", "launcher", "scale", "hang", "copy", "disk", "torn", "takeover"),
+         "cluster": ("kill", "pair", "again", "stop", "host", "launcher", "cut", "slow", "scale", "hang", "copy", "torn", "takeover")}
 ENDING = ("launcher", "copy", "torn")  # after these the command is run again
 REFUSED = ("have not met yet", "the job is ending", "no job runs in", "free slots")  # requests to scale at such times
 
@@ -87,8 +89,30 @@ def trouble_link(run, begin, end):
 
 
 def kill_launcher(run, job):
+    """And so the job: where its ranks would go on without it, they are killed as well."""
     job.kill()
+    if "takeover" in run.failures:
+        for process, _, _ in processes(run.mark):
+            send(process, signal.SIGKILL)
     return "killed"
+
+
+def take_over(run, job):
+    """The launcher is killed, or stopped for so long that its job counts it as lost; after a while another one takes over."""
+    run.launcher_changes.set()
+    if run.draw.random() < 0.5:
+        job.send_signal(signal.SIGSTOP)
+        time.sleep(LAUNCHER_SILENCE + run.draw.uniform(1, 2))
+        job.send_signal(signal.SIGCONT)
+        how = "stopped"
+    else:
+        job.kill()
+        how = "killed"
+    job.wait()
+    vacant = run.draw.uniform(0, 2)
+    time.sleep(vacant)
+    run.start_launcher([WEFT, "run", "--attach", run.job])
+    return f"{how}; another one after {vacant:.1f} s"
 
 
 def scale(run, job):
@@ -203,6 +227,7 @@ HAPPEN = {
     "helper": lambda run, job: kill_host(run, True),
     "host": lambda run, job: kill_host(run, False),
     "launcher": kill_launcher,
+    "takeover": take_over,
     "cut": lambda run, job: trouble_link(run, ("cut", None), ("mend", None)),
     "slow": lambda run, job: trouble_link(run, ("rate", None, "5mbit"), ("rate", None, "1gbit")),
     "scale": scale,

@@ -69,6 +69,7 @@ class Run:
         self.resumes_from = None  # step, as far as that is known
         self.output, self.begin = "", 0  # of all attempts; where that of this one begins
         self.attempts = 0
+        self.launcher, self.launcher_changes = None, threading.Event()
 
     def launch_words(self):
         words = ["-n", "4"]
@@ -78,8 +79,10 @@ class Run:
             words += ["--hosts", "node1:2,node2:2,node3:2,node4:2", "--agent", APART]
         elif "scale" in self.failures:
             words += ["--hosts", f"localhost:{SLOTS}"]
-        if "scale" in self.failures:
+        if {"scale", "takeover"} & set(self.failures):
             words += ["--job-dir", self.job]
+        if "takeover" in self.failures:
+            words += ["--launcher-loss", "continue"]
         for name in ("WEFT_CHAOS_MARK", "LD_PRELOAD", "TROUBLE_SLEEPS"):
             words += ["--env", name]
         return words
@@ -122,20 +125,33 @@ class Run:
             self.output += f"---- again: {HAPPEN['again'](self, job)}\n"
         return kind in ENDING
 
+    def start_launcher(self, words):
+        """The first one of an attempt, or one that takes over from it."""
+        self.launcher = subprocess.Popen(words, stdout=self.pipe, stderr=subprocess.STDOUT, env=self.environment())
+        self.launcher_changes.clear()
+
+    def watch_launchers(self):
+        """The output of an attempt ends with its last launcher."""
+        while self.launcher.poll() is None or self.launcher_changes.is_set():
+            time.sleep(0.01)
+        os.close(self.pipe)
+
     def attempt(self):
         """Run the command once; its exit code, and whether a failure has ended it."""
-        job = subprocess.Popen(self.words(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-                               env=self.environment())
+        output, self.pipe = os.pipe()
+        self.start_launcher(self.words())
+        watch = threading.Thread(target=self.watch_launchers)
+        watch.start()
         hang = threading.Event()
 
         def give_up():
             hang.set()
-            job.kill()
+            self.launcher.kill()
 
         limit = threading.Timer(RUN_LIMIT, give_up)
         limit.start()
         ended, after, self.begin = False, None, len(self.output)
-        for line in job.stdout:
+        for line in open(output, errors="replace"):
             self.output += line
             if self.disk_is_full and FULL in line:
                 self.disk_is_full = False
@@ -150,8 +166,9 @@ class Run:
                 continue
             after = None
             time.sleep(self.draw.uniform(0, 0.03))
-            ended |= self.fail(job)
-        code = job.wait()
+            ended |= self.fail(self.launcher)
+        watch.join()
+        code = self.launcher.wait()
         limit.cancel()
         if hang.is_set():
             self.trouble.append(f"the run had not ended after {RUN_LIMIT:g} s")
@@ -240,6 +257,8 @@ class Run:
         if odd:
             self.trouble.append(f"shared memory is left: {sorted(odd)[:4]}")
         self.check_lines(os.path.join(self.job, "events.jsonl"))
+        if os.path.exists(os.path.join(self.job, "job")):
+            self.trouble.append("the record for other launchers is left")
         self.events = self.check_lines(self.metrics)
         if "disk" in self.failures:
             subprocess.run(["umount", "--lazy", self.disk], check=True)
