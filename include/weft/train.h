@@ -151,13 +151,18 @@ typedef struct weft_training_config {
     int threads;                    /**< compute threads of the optimizer; default 1 */
     weft_type gradient_type; /**< WEFT_BF16: gradients are rounded to bf16 at every leaf and sum of the canonical tree,
                                 on one rank too, so that half the bytes move; default WEFT_F32 */
-    int zero; /**< 0 to 3: what ranks keep only shares of (see above); above 1 not for a program's own optimizer;
+    int zero;       /**< 0 to 3: what ranks keep only shares of (see above); above 1 not for a program's own optimizer;
                  default 0 */
+    int copy_every; /**< with `zero`: after every so many steps each rank copies its part of the state to another one, so
+                       that a lost rank costs at most as many steps; memory as for twice the state of its part and of
+                       another; 0: none, a loss goes back to the last checkpoint; default 0. A copy moves while the next
+                       step computes, so weft_grow() may be called only after a step with weft_training_waiting(), and a
+                       program with several trainings leaves it 0 */
 } weft_training_config;
 #define WEFT_TRAINING_CONFIG_DEFAULT                                                                                   \
     {                                                                                                                  \
         sizeof(weft_training_config), 0, WEFT_OPTIMIZER_OWN, 0.9, 0.999, 1e-8, 0.9, 1e-3, 0, 0, WEFT_RATE_AS_GIVEN, 0, \
-            (size_t)1 << 20, 1, WEFT_F32, 0                                                                            \
+            (size_t)1 << 20, 1, WEFT_F32, 0, 0                                                                         \
     }
 
 #define WEFT_PARAMETER_DIMENSIONS 4
@@ -359,10 +364,11 @@ WEFT_API uint64_t weft_training_steps(const weft_training *training);
  * On a rank that weft scale has released, it returns WEFT_OK, and weft_world() is NULL: call weft_training_close() and
  * weft_finalize().
  *
- * With `zero`, a lost rank takes its part of the state along. Then all ranks go back to the checkpoint that this
- * training has saved or loaded last; rank 0 of the new world must see its directory, and other checkpoints there are
- * ignored. Without `zero` the same happens in one case: all ranks that had completed a step are lost while they bring
- * it to newcomers.
+ * With `zero`, a lost rank takes its part of the state along. With `copy_every` another rank, on another node where
+ * nodes have equally many, has a copy, and all go back to the step of that copy. Without it, if that rank is lost as
+ * well, or if there is a newer one, all go back to the checkpoint that this training has saved or loaded last; rank 0 of
+ * the new world must see its directory, and other checkpoints there are ignored. Without `zero` the same happens in one
+ * case: all ranks that had completed a step are lost while they bring it to newcomers.
  *
  * Ranks that join or leave lose nothing with `zero`, if this call changes the world: before, each rank copies its part
  * of the state to another one, which needs memory for twice its part. If the program has called weft_grow() itself, or

@@ -2,8 +2,8 @@
 /*
  * What own_training_recovery_test starts: own_training STEPS ZERO OPTIMIZER DIRECTORY WAITS CHANGES [MISTAKE] trains
  * three parameters on ranks that come and go, and prints a checksum of the weights on every rank at the end. The
- * gradient of a micro-batch depends on the weights and on its number. DIRECTORY gets a checkpoint every 100 steps;
- * "-": none. WAITS "150:4,380:+2": steps 150 to 169 wait until there are 4 ranks, steps 380 to 399 until the file
+ * gradient of a micro-batch depends on the weights and on its number. ZERO "2+1": ZeRO-2, with copies of the state after
+ * every step. DIRECTORY gets a checkpoint every 100 steps; "-": none. WAITS "150:4,380:+2": steps 150 to 169 wait until there are 4 ranks, steps 380 to 399 until the file
  * CHANGES has 2 bytes, one for each change that the test has made.
  */
 #include <inttypes.h>
@@ -134,10 +134,11 @@ static void say_where(weft_context *context, weft_training *training, uint64_t b
     if (!weft_world(context))
         printf("this rank has left after step %" PRIu64 "\n", now);
     else
-        printf("%d ranks go on after step %" PRIu64 ", %s\n", weft_comm_size(weft_world(context)), now,
+        printf("%d ranks go on after step %" PRIu64 ", %s by %" PRIu64 "\n", weft_comm_size(weft_world(context)), now,
                now > before   ? "which was brought"
                : now < before ? "which it had passed"
-                              : "where it was");
+                              : "where it was",
+               now > before ? now - before : before - now);
 }
 
 int main(int count, char **words)
@@ -150,6 +151,7 @@ int main(int count, char **words)
     const uint64_t steps = strtoull(words[1], NULL, 10);
     const char *directory = strcmp(words[4], "-") == 0 ? NULL : words[4], *mistake = count > 7 ? words[7] : "";
     config.zero = atoi(words[2]);
+    config.copy_every = strchr(words[2], '+') ? atoi(strchr(words[2], '+')) : 0;
     config.optimizer = strcmp(words[3], "sgd") == 0    ? WEFT_OPTIMIZER_SGD
                        : strcmp(words[3], "lamb") == 0 ? WEFT_OPTIMIZER_LAMB
                        : strcmp(words[3], "own") == 0  ? WEFT_OPTIMIZER_OWN

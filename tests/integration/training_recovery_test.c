@@ -26,13 +26,14 @@
 
 enum { COUNT = 5000, STEPS = 4, MORE = 3 };
 
-static weft_status begin_with_zero(weft_context *context, weft_comm *comm, weft_optimizer optimizer, int zero,
-                                   weft_training **training)
+static weft_status begin_with_copies(weft_context *context, weft_comm *comm, weft_optimizer optimizer, int zero,
+                                     int copy_every, weft_training **training)
 {
     weft_training_config config = WEFT_TRAINING_CONFIG_DEFAULT;
     config.optimizer = optimizer;
     config.micro_batches = 4;
     config.zero = zero;
+    config.copy_every = copy_every;
     weft_status status = weft_training_open(context, comm, &config, training);
     if (status != WEFT_OK)
         return status;
@@ -41,6 +42,12 @@ static weft_status begin_with_zero(weft_context *context, weft_comm *comm, weft_
     for (int i = 0; status == WEFT_OK && i < COUNT; i++)
         weft_training_values(*training, 0)[i] = (float)(i % 7);
     return status == WEFT_OK ? weft_training_share(*training) : status;
+}
+
+static weft_status begin_with_zero(weft_context *context, weft_comm *comm, weft_optimizer optimizer, int zero,
+                                   weft_training **training)
+{
+    return begin_with_copies(context, comm, optimizer, zero, 0, training);
 }
 
 static weft_status begin_training(weft_context *context, weft_comm *comm, weft_optimizer optimizer,
@@ -256,6 +263,65 @@ static void a_lost_state_is_read_from_the_last_own_checkpoint(void **state)
     }
 }
 
+/* Rank 1's part is lost, and the others have copies of it: of the last step, or of the first one and a newer checkpoint. */
+static int lose_copied_state(weft_context *context, int rank, void *argument)
+{
+    const struct lost_state *lost = argument;
+    for (int every = 1; every <= 100; every += 99) {
+        weft_training *training;
+        CHECK(begin_with_copies(context, weft_world(context), WEFT_OPTIMIZER_ADAMW, lost->zero, every, &training) ==
+              WEFT_OK);
+        CHECK(take_steps(training, STEPS) == WEFT_OK && weft_training_save(training, lost->directory, 0) == WEFT_OK);
+        CHECK(take_steps(training, 2) == WEFT_OK);
+        training->is_updating = rank == 1;
+        fail_together(context, rank);
+        CHECK(weft_training_recover(training) == WEFT_OK);
+        CHECK(weft_training_steps(training) == (every == 1 ? STEPS + 2 : STEPS));
+        CHECK(!training->former && training->copies && !training->is_updating);
+        training->is_updating = rank == 2; /* again, before any step: there are copies by now */
+        fail_together(context, rank);
+        CHECK(weft_training_recover(training) == WEFT_OK);
+        CHECK(weft_training_steps(training) == (every == 1 ? STEPS + 2 : STEPS));
+        CHECK(take_steps(training, 1) == WEFT_OK);
+        weft_training_close(training);
+    }
+    return 0;
+}
+
+static void a_lost_part_is_there_as_a_copy(void **state)
+{
+    for (int zero = 1; zero < 3; zero++) {
+        struct lost_state lost = {.directory = temporary_directory(), .zero = zero};
+        assert_int_equal(world_run(&(struct world){.ranks = 3}, lose_copied_state, &lost), 0);
+        assert_int_equal(file_remove_tree(lost.directory, NULL), WEFT_OK);
+    }
+}
+
+/* A checkpoint was loaded: copies of later steps are of a training that is given up. */
+static int lose_state_after_load(weft_context *context, int rank, void *argument)
+{
+    const char *directory = argument;
+    weft_training *training;
+    bool found;
+    CHECK(begin_with_copies(context, weft_world(context), WEFT_OPTIMIZER_ADAMW, 1, 1, &training) == WEFT_OK);
+    CHECK(take_steps(training, STEPS) == WEFT_OK && weft_training_save(training, directory, 0) == WEFT_OK);
+    CHECK(take_steps(training, MORE) == WEFT_OK);
+    CHECK(weft_training_load(training, directory, &found) == WEFT_OK && found);
+    training->is_updating = rank == 1;
+    fail_together(context, rank);
+    CHECK(weft_training_recover(training) == WEFT_OK && weft_training_steps(training) == STEPS);
+    weft_training_close(training);
+    return 0;
+}
+
+static void copies_do_not_outlive_a_load(void **state)
+{
+    char directory[256];
+    snprintf(directory, sizeof directory, "%s", temporary_directory());
+    assert_int_equal(world_run(&(struct world){.ranks = 3}, lose_state_after_load, directory), 0);
+    assert_int_equal(file_remove_tree(directory, NULL), WEFT_OK);
+}
+
 /* A state that all ranks have goes to all, and so does the knowledge of the checkpoint. */
 static int learn_of_checkpoint(weft_context *context, int rank, void *argument)
 {
@@ -394,6 +460,8 @@ int main(void)
         cmocka_unit_test(ranks_without_the_last_step_get_it),
         cmocka_unit_test(a_training_without_a_step_is_new_again),
         cmocka_unit_test(a_lost_state_is_read_from_the_last_own_checkpoint),
+        cmocka_unit_test(a_lost_part_is_there_as_a_copy),
+        cmocka_unit_test(copies_do_not_outlive_a_load),
         cmocka_unit_test(all_ranks_learn_of_the_checkpoint),
         cmocka_unit_test(a_lost_state_without_a_checkpoint_is_a_message),
         cmocka_unit_test(several_trainings_recover_in_one_world),

@@ -51,6 +51,7 @@ static weft_status training_check_config(const weft_training_config *config, str
         {"shard_optimizer", config->shard_optimizer, 0, 1},
         {"threads", config->threads, 1, 1024},
         {"zero", config->zero, 0, 3},
+        {"copy_every", config->copy_every, 0, 1 << 30},
     };
     for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
         if (!(numbers[i].value >= numbers[i].least && numbers[i].value <= numbers[i].most))

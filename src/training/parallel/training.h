@@ -93,8 +93,8 @@ struct weft_training {
         known; /**< steps that some rank was known to have done: without its state, this rank does not begin again */
     bool is_behind; /**< this rank lacks the newest state: its arrays are not the former's, still needed */
     struct weft_training *former; /**< this training as it was in the former world: values, moments, steps; or NULL */
-    struct state_copies *copies;  /**< of the former world's state, before ranks leave; NULL: none */
-    int previous;                 /**< first rank of the one whose copies this rank has */
+    struct state_copies *copies;  /**< of the state, on other ranks of this world; NULL: none */
+    struct state_layout *layout;  /**< that copies are made by; NULL: none are */
 
     struct micro_batch_share share; /**< this rank's micro-batches of a global batch */
     uint32_t index;                 /**< of the current one in the share */
@@ -174,7 +174,7 @@ weft_status training_leave_world(weft_training *training, struct error *error);
 /** Free the arrays and everything else that depends on the ranks. */
 void training_close_layout(weft_training *training);
 
-/** Free the former and the copies, if there are any. */
+/** Free the former and its copies, if there is one. */
 void training_close_former(weft_training *training);
 
 /* ---- training_recovery.c ---- */
@@ -183,7 +183,7 @@ void training_close_former(weft_training *training);
 struct training_standing {
     uint64_t steps;
     uint64_t known;      /**< as in the training */
-    uint64_t copied;     /**< the step of its copies: of its part, and of a lost neighbor's; UINT64_MAX: none */
+    uint64_t copied[2];  /**< the steps of the copies of its part; UINT64_MAX: none */
     uint64_t checkpoint; /**< the step of the last checkpoint that was saved or loaded; UINT64_MAX: none */
     uint32_t micro_batches, rate_ranks; /**< rate_ranks 0: it has joined, and does not know them */
     bool has_state;                     /**< all values and moments that this rank held after `steps`, at least 1 */
@@ -201,10 +201,28 @@ weft_status training_share_checkpoint(weft_training *training, const struct trai
 
 /**
  * Bring values, moments and step of the rank that has come farthest to all ranks; `all` has their standings. Without
- * such a rank the training is new. The former is closed. Collective. Errors: DATA if the state is lost and there is
+ * such a rank the training is new. Collective. Errors: DATA if the state is lost and there is
  * no checkpoint; MEMORY.
  */
 weft_status training_restore(weft_training *training, const struct training_standing *all, struct error *error);
+
+/* ---- training_copies.c ---- */
+
+/** Open copies of this world's state on other ranks, if the configuration wants them, and make the first one if there is
+ * a state. Collective. Errors: MEMORY. */
+weft_status training_open_copies(weft_training *training, struct error *error);
+
+/** After a step: begin a copy, if it is time for one. Errors: MEMORY, perhaps on this rank alone. */
+weft_status training_begin_copy(weft_training *training, struct error *error);
+
+/** Before the norm of the next step: the copy has arrived. */
+weft_status training_finish_copy(weft_training *training, struct error *error);
+
+/** Have a copy of each rank's part of the state as it is now, before ranks leave. Collective. */
+weft_status training_copy_parts(weft_training *training, struct error *error);
+
+/** The state is about to become another one, of an older step perhaps. */
+void training_forget_copies(weft_training *training);
 
 /* ---- training_layout.c ---- */
 

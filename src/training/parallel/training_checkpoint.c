@@ -176,6 +176,7 @@ weft_status training_load_checkpoint(weft_training *training, const char *direct
                                error);
     if (status == WEFT_OK && finding.found) {
         const bool has_path = directory_of_step(directory, finding.steps, path, NULL) == WEFT_OK;
+        training_forget_copies(training);
         training->is_updating = true; /* a rank that is lost meanwhile leaves parts of two states */
         status = state_layout_read(layout, checkpoint, has_path ? path : NULL, &speaks, error);
     }

@@ -4,8 +4,8 @@
  *
  * The survivors of a failure are at most one step apart: a rank that has the sums of a step needs no other rank to
  * complete it without ZeRO, and no step is summed without all ranks. Those that have completed it send their values
- * and moments to the others and to newcomers. With ZeRO, parts of the state are lost with a rank, and the
- * training's last checkpoint is read. Before ranks leave, each rank gives a copy of its part to another one.
+ * and moments to the others and to newcomers. With ZeRO, parts of the state are lost with a rank: they come from copies
+ * that ranks keep for each other (training_copies.c), or all ranks read the training's last checkpoint.
  */
 #include "training/parallel/training.h"
 
@@ -23,43 +23,21 @@
 
 /* ---- how far the ranks have come ---- */
 
-static bool previous_is_lost(const weft_training *training)
-{
-    for (int r = 0; r < (int)training->ranks; r++)
-        if (weft_comm_first_rank(training->comm, r) == training->previous)
-            return false;
-    return true;
-}
-
-/* The step of the copies that this rank has: of its part, and if the previous rank is lost, of that one's. */
-static uint64_t copied_step(const weft_training *training)
-{
-    uint64_t own[2], of_previous[2];
-    if (!training->copies)
-        return UINT64_MAX;
-    state_copies_steps(training->copies, false, own);
-    state_copies_steps(training->copies, true, of_previous);
-    const uint64_t step = training->former->steps;
-    for (int i = 0; i < 2; i++)
-        if (own[i] == step && (of_previous[i] == step || !previous_is_lost(training)))
-            return step;
-    return UINT64_MAX;
-}
-
 struct training_standing training_describe_standing(const weft_training *training)
 {
     const weft_training *former = training->former;
     struct training_standing standing;
     memset(&standing, 0, sizeof standing); /* and what lies between its members */
     standing.known = training->known;
-    standing.copied = UINT64_MAX;
+    standing.copied[0] = standing.copied[1] = UINT64_MAX;
     standing.checkpoint = training->directory ? training->checkpoint : UINT64_MAX;
     standing.rate_ranks = training->rate_ranks;
     standing.micro_batches = (uint32_t)training->config.micro_batches;
     if (!former || !former->steps) /* initial values are set again: some may not have come */
         return standing;
     standing.steps = former->steps;
-    standing.copied = copied_step(training);
+    if (former->copies)
+        state_copies_steps(former->copies, false, standing.copied);
     standing.has_state = !former->is_updating;
     return standing;
 }
@@ -112,25 +90,59 @@ weft_status training_share_checkpoint(weft_training *training, const struct trai
     return agreement_reach(training->context, training->comm, status, error, &speaks);
 }
 
+static bool standing_has_copy(const struct training_standing *standing, uint64_t step)
+{
+    return standing->copied[0] == step || standing->copied[1] == step;
+}
+
 /* Whether every rank that has a state has copies of this step. */
 static bool all_have_copies(const struct training_standing *all, uint32_t ranks, uint64_t step)
 {
     for (uint32_t r = 0; r < ranks; r++)
-        if (all[r].has_state && all[r].copied != step)
+        if (all[r].has_state && !standing_has_copy(&all[r], step))
             return false;
     return true;
 }
 
+/* The newest step before `before` of which some rank has a copy; 0: there is none. */
+static uint64_t find_copied_step(const struct training_standing *all, uint32_t ranks, uint64_t before)
+{
+    uint64_t newest = 0;
+    for (uint32_t r = 0; r < ranks; r++)
+        for (int i = 0; i < 2; i++)
+            if (all[r].copied[i] < before && all[r].copied[i] > newest)
+                newest = all[r].copied[i];
+    return newest;
+}
+
+/* The step of the newest checkpoint; 0: there is none. */
+static uint64_t find_saved_step(const struct training_standing *all, uint32_t ranks)
+{
+    uint64_t newest = 0;
+    for (uint32_t r = 0; r < ranks; r++)
+        if (all[r].checkpoint != UINT64_MAX && all[r].checkpoint > newest)
+            newest = all[r].checkpoint;
+    return newest;
+}
+
 /* ---- the state ---- */
 
-/* What this rank has of the former world's state. */
-static weft_status list_former_pieces(const weft_training *training, bool from_copies, struct state_pieces *pieces,
+/* Own and, as far as it has come, that of the rank before. */
+static weft_status list_copied_pieces(struct state_copies *copies, uint64_t step, struct state_pieces *pieces,
+                                      struct error *error)
+{
+    uint64_t of_previous[2];
+    state_copies_steps(copies, true, of_previous);
+    return state_copies_pieces(copies, step, of_previous[0] == step || of_previous[1] == step, pieces, error);
+}
+
+/* What this rank has of the former world's state; `copied`: of the copies of that step, 0: of the state itself. */
+static weft_status list_former_pieces(const weft_training *training, uint64_t copied, struct state_pieces *pieces,
                                       struct error *error)
 {
     const weft_training *former = training->former;
-    weft_status status =
-        from_copies ? state_copies_pieces(training->copies, former->steps, previous_is_lost(training), pieces, error)
-                    : training_list_pieces(former, pieces, error);
+    weft_status status = copied ? list_copied_pieces(former->copies, copied, pieces, error)
+                                : training_list_pieces(former, pieces, error);
     pieces->description = &training->description;
     for (size_t i = 0; status == WEFT_OK && i < pieces->count; i++) { /* the order of parameters may be another one */
         const char *name = former->description.parameters[pieces->pieces[i].parameter].name;
@@ -140,14 +152,14 @@ static weft_status list_former_pieces(const weft_training *training, bool from_c
     return status;
 }
 
-/* From the ranks that have it (`has`: this one) to all. *moved: no part of it is missing. */
-static weft_status move_training_state(weft_training *training, bool has, bool from_copies, bool *moved,
+/* From the ranks that have it (`has`: this one) to all; `copied` as above. *moved: no part of it is missing. */
+static weft_status move_training_state(weft_training *training, bool has, uint64_t copied, bool *moved,
                                        struct error *error)
 {
     struct state_pieces pieces = {.description = &training->description};
     struct state_layout *source = NULL, *target = NULL;
     bool speaks;
-    weft_status status = has ? list_former_pieces(training, from_copies, &pieces, error) : WEFT_OK;
+    weft_status status = has ? list_former_pieces(training, copied, &pieces, error) : WEFT_OK;
     status = agreement_reach(training->context, training->comm, status, error, &speaks);
     if (status == WEFT_OK)
         status = training_open_layout(training, &target, error);
@@ -190,8 +202,6 @@ static weft_status read_lost_state(weft_training *training, uint64_t step, struc
 void training_close_former(weft_training *training)
 {
     weft_training *former = training->former;
-    state_copies_close(training->copies);
-    training->copies = NULL;
     if (!former)
         return;
     training_close_layout(former);
@@ -200,57 +210,48 @@ void training_close_former(weft_training *training)
     training->former = NULL;
 }
 
+/* From copies: the newest that are whole, as ranks have lost each other at different steps. */
+static weft_status restore_copies(weft_training *training, const struct training_standing *all, uint64_t *step,
+                                  bool *moved, struct error *error)
+{
+    const uint64_t saved = find_saved_step(all, training->ranks);
+    weft_status status = WEFT_OK;
+    for (*step = UINT64_MAX; status == WEFT_OK && !*moved;) {
+        *step = find_copied_step(all, training->ranks, *step);
+        if (!*step || *step < saved)
+            break;
+        const bool has = standing_has_copy(&all[training->rank], *step);
+        if (training->former)
+            training->former->is_updating = true; /* its arrays may be those of the new world */
+        status = move_training_state(training, has, *step, moved, error);
+    }
+    return status;
+}
+
 weft_status training_restore(weft_training *training, const struct training_standing *all, struct error *error)
 {
-    uint64_t held;
+    uint64_t held, brought = 0;
     const uint64_t steps = find_farthest(all, training->ranks, &held);
     bool moved = false, speaks;
     weft_status status = WEFT_OK;
-    if (held)
-        status = move_training_state(training, !training->is_behind, all_have_copies(all, training->ranks, held),
-                                     &moved, error);
-    if (status == WEFT_OK && moved) {
-        training->steps = held;
-        training->has_values = true;
-    } else if (status == WEFT_OK && steps) {
-        status = read_lost_state(training, steps, error);
+    if (held) {
+        status = move_training_state(training, !training->is_behind,
+                                     all_have_copies(all, training->ranks, held) ? held : 0, &moved, error);
+        brought = held;
     }
+    if (status == WEFT_OK && !moved)
+        status = restore_copies(training, all, &brought, &moved, error);
+    if (status == WEFT_OK && !moved && steps)
+        status = read_lost_state(training, steps, error);
     status = agreement_reach(training->context, training->comm, status, error, &speaks);
-    if (status == WEFT_OK)
-        training_close_former(training);
+    if (moved && (status == WEFT_OK || !training->zero)) { /* with zero, a part alone is of no use */
+        training->steps = brought;
+        training->has_values = true;
+    }
     return status;
 }
 
 /* ---- the ranks ---- */
-
-/* Each rank's part of the state, on another rank: before some leave. Collective in the former world. */
-static weft_status copy_parts(weft_training *training, struct error *error)
-{
-    struct state_layout *layout = NULL;
-    uint32_t *nodes = calloc(training->ranks, sizeof *nodes);
-    bool speaks;
-    state_copies_close(training->copies); /* of a call that failed */
-    training->copies = NULL;
-    weft_status status =
-        nodes ? WEFT_OK : error_memory(error, training->ranks * sizeof *nodes, "the nodes of the ranks");
-    for (uint32_t r = 0; nodes && r < training->ranks; r++)
-        nodes[r] = (uint32_t)weft_comm_node_of(training->comm, (int)r);
-    status = agreement_reach(training->context, training->comm, status, error, &speaks);
-    if (status == WEFT_OK)
-        status = training_open_layout(training, &layout, error);
-    if (status == WEFT_OK)
-        status = state_copies_open(layout, nodes, &training->copies, &speaks, error);
-    if (status == WEFT_OK) {
-        training->previous = weft_comm_first_rank(training->comm, (int)state_copies_previous(training->copies));
-        status = agreement_reach(training->context, training->comm,
-                                 state_copies_begin(training->copies, training->steps, error), error, &speaks);
-    }
-    if (status == WEFT_OK)
-        status = state_copies_finish(training->copies, error);
-    state_layout_close(layout);
-    free(nodes);
-    return status;
-}
 
 static weft_status repeat_last_error(const weft_training *training, struct error *error)
 {
@@ -271,7 +272,7 @@ static weft_status change_ranks(weft_training *training, struct error *error)
                          "leave; call it after a call that failed, or if weft_training_waiting() is not 0");
     }
     if (training->zero > 0)
-        status = copy_parts(training, error);
+        status = training_copy_parts(training, error);
     if (status == WEFT_OK)
         status = library_error(context, weft_grow(context), error);
     if (status == WEFT_OK || weft_shrink(context) != WEFT_OK) /* a rank may be lost meanwhile */

@@ -176,6 +176,8 @@ static weft_status training_take_step(weft_training *training, double rate, weft
     if (status == WEFT_OK)
         status = training_finish_gradients(training, error);
     if (status == WEFT_OK)
+        status = training_finish_copy(training, error);
+    if (status == WEFT_OK)
         status = sum_over_ranks(training, &sums, result, error);
     if (status != WEFT_OK)
         return status;
@@ -198,6 +200,8 @@ static weft_status training_take_step(weft_training *training, double rate, weft
         error_clear(&training->last);
         status = reorder(training, sums.disordered, error);
     }
+    if (status == WEFT_OK)
+        status = training_begin_copy(training, error);
     return status;
 }
 

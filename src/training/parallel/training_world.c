@@ -13,6 +13,10 @@
 
 void training_close_layout(weft_training *training)
 {
+    state_copies_close(training->copies);
+    state_layout_close(training->layout);
+    training->copies = NULL;
+    training->layout = NULL;
     training_close_gradients(training);
     training_close_values(training);
     free(training->segments);
@@ -47,8 +51,6 @@ static void forget_layout(weft_training *training)
         .last = kept.last,
         .known = kept.known,
         .former = kept.former,
-        .copies = kept.copies,
-        .previous = kept.previous,
     };
 }
 
@@ -67,6 +69,8 @@ weft_status training_leave_world(weft_training *training, struct error *error)
         free(parameters);
         return error_memory(error, sizeof *former + bytes, "the state of a training");
     }
+    state_layout_close(training->layout);
+    training->layout = NULL;
     training_close_gradients(training);
     memcpy(parameters, training->description.parameters, bytes);
     *former = *training;
@@ -185,6 +189,10 @@ weft_status training_enter_world(weft_training *training, struct error *error)
     training->started |= status == WEFT_OK;
     if (status == WEFT_OK && all)
         status = training_restore(training, all, error);
+    if (status == WEFT_OK)
+        status = training_open_copies(training, error);
+    if (status == WEFT_OK) /* its copies were needed until there are others */
+        training_close_former(training);
     free(all);
     return status;
 }
