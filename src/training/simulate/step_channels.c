@@ -58,7 +58,7 @@ static weft_status list_resources(struct folding *folding, uint32_t first[STEP_L
 
 /* ---- channels ---- */
 
-static bool has_channel(const struct folding *folding, uint32_t rank, enum step_channel_kind kind)
+bool folding_has_channel(const struct folding *folding, uint32_t rank, enum step_channel_kind kind)
 {
     const struct step_costs *costs = folding->costs;
     const uint32_t at = folding_coordinate(folding, rank, MESH_PIPELINE), pipeline = costs->shape.pipeline;
@@ -118,7 +118,7 @@ static void list_message_channels(struct folding *folding, enum step_channel_kin
     struct step_fold *fold = folding->fold;
     for (uint32_t class = 0; class < fold->class_count; class ++) {
         const uint32_t rank = fold->representative[class];
-        if (!has_channel(folding, rank, kind))
+        if (!folding_has_channel(folding, rank, kind))
             continue;
         const uint32_t peer = rank_peer(folding, rank, kind);
         fold->channel_of[kind][class] = fold->channel_count;
@@ -206,7 +206,7 @@ static weft_status add_message_use(struct folding *folding, uint32_t sender, uin
                                    uint32_t level, uint32_t resource, enum step_channel_kind kind)
 {
     const uint32_t differs = step_cluster_level(folding->costs->cluster, sender, receiver);
-    if (!has_channel(folding, sender, kind) || (level == 0 ? differs > 0 : level > differs))
+    if (!folding_has_channel(folding, sender, kind) || (level == 0 ? differs > 0 : level > differs))
         return WEFT_OK;
     const uint32_t channel = folding->fold->channel_of[kind][folding->fold->class_of[sender]];
     if (level == 1 && kind != CHANNEL_TIE && folding->unit_of[1][sender] == unit)

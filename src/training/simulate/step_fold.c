@@ -101,6 +101,17 @@ static uint64_t perturbation_of(const struct folding *folding, uint32_t rank)
     return slow + 2 * folding_is_degraded(folding, rank);
 }
 
+/* Whether messages of a rank leave its host. */
+static bool sends_out(const struct folding *folding, uint32_t rank)
+{
+    const struct step_cluster *cluster = folding->costs->cluster;
+    const uint32_t *neighbors = &folding->neighbors[rank * NEIGHBORS];
+    return (folding_has_channel(folding, rank, CHANNEL_TO_NEXT) &&
+            step_cluster_level(cluster, rank, neighbors[NEXT]) > 0) ||
+           (folding_has_channel(folding, rank, CHANNEL_TO_PREVIOUS) &&
+            step_cluster_level(cluster, rank, neighbors[PREVIOUS]) > 0);
+}
+
 /*
  * The turns of ranks whose messages leave their interface: by interface, in the order of their first ranks, one for each
  * tensor group. Neighbors share a turn where there would be more than TURNS_MOST of them.
@@ -111,12 +122,11 @@ static weft_status number_turns(struct folding *folding)
     if (!count)
         return error_memory(folding->error, folding->unit_count[1] * sizeof *count, "the turns of messages");
     for (uint32_t rank = 0; rank < folding->ranks; rank++) {
-        const uint32_t *neighbors = &folding->neighbors[rank * NEIGHBORS], unit = folding->unit_of[1][rank];
+        const uint32_t unit = folding->unit_of[1][rank];
         const uint32_t *first = folding_list(folding, folding_group(folding, rank, MESH_TENSOR), MESH_TENSOR);
-        if (!step_cluster_level(folding->costs->cluster, rank, neighbors[NEXT]) &&
-            !step_cluster_level(folding->costs->cluster, rank, neighbors[PREVIOUS]))
+        if (!sends_out(folding, rank))
             continue;
-        while (folding->unit_of[1][*first] != unit)
+        while (folding->unit_of[1][*first] != unit || !sends_out(folding, *first))
             first++;
         folding->turns[rank] = *first == rank ? count[unit]++ : folding->turns[*first];
     }

@@ -9,6 +9,9 @@
 /* Sums of demands are rounded: a resource is full from a little more than its capacity on. */
 #define FULL (1 + 1e-9)
 
+/* A link is filled by less than that: messages are short of it by their latency. */
+#define FILLED 0.9
+
 /* No flow stops, whatever rounding leaves of a resource. */
 #define LEAST 1e-9
 
@@ -47,12 +50,13 @@ weft_status step_network_open(struct step_network *network, const struct step_fo
                                      .flows = calloc((size_t)fold->channel_count + 1, sizeof *network->flows),
                                      .links = calloc((size_t)fold->resource_count + 1, sizeof *network->links),
                                      .pending = calloc((size_t)fold->channel_count + 1, sizeof(uint32_t)),
+                                     .begun = calloc((size_t)fold->channel_count + 1, sizeof(uint32_t)),
                                      .turns = calloc((size_t)fold->resource_count + 1, sizeof(uint32_t)),
                                      .flow_list = calloc((size_t)fold->channel_count + 1, sizeof(uint32_t)),
                                      .link_list = calloc((size_t)fold->resource_count + 1, sizeof(uint32_t)),
                                      .bytes = calloc((size_t)fold->resource_count + 1, sizeof *network->bytes)};
-    bool complete = network->flows && network->links && network->pending && network->turns && network->flow_list &&
-                    network->link_list && network->bytes;
+    bool complete = network->flows && network->links && network->pending && network->turns && network->begun &&
+                    network->flow_list && network->link_list && network->bytes;
     for (uint32_t c = 0; complete && c < fold->channel_count; c++) {
         const struct step_channel *channel = &fold->channels[c];
         struct step_flow *flow = &network->flows[c];
@@ -85,6 +89,7 @@ void step_network_close(struct step_network *network)
     free(network->links);
     free(network->pending);
     free(network->turns);
+    free(network->begun);
     free(network->flow_list);
     free(network->link_list);
     free(network->bytes);
@@ -298,29 +303,11 @@ static bool goes_before(const struct step_network *network, uint32_t channel, ui
                                                           : channel < other;
 }
 
-/* Bytes/s that the message of a channel takes of a resource at full rate. */
-static double message_demand(const struct step_network *network, uint32_t resource, uint32_t channel)
-{
-    const struct step_channel *of = &network->fold->channels[channel];
-    const struct step_transfer *transfer = network->flows[channel].waits;
-    double demand = 0;
-    for (uint32_t u = 0; u < of->use_count; u++)
-        if (of->uses[u].resource == resource)
-            demand += of->uses[u].weight * transfer->bytes[of->uses[u].level] / transfer->seconds;
-    return demand;
-}
-
-/* Whether those with a turn are the ones whose messages are under way, or fit in beside them, all together. */
+/* Whether those with a turn are the ones whose messages are under way, or there is room beside these. */
 static bool has_turn(const struct step_network *network, uint32_t resource, uint32_t turn)
 {
     const struct step_link *link = &network->links[resource];
-    double demand = link->demand;
-    if (!link->messages || link->turn == turn)
-        return true;
-    for (uint32_t i = 0; i < link->waiting_count; i++)
-        if (network->fold->channels[link->waiting[i]].turn == turn)
-            demand += message_demand(network, resource, link->waiting[i]);
-    return demand <= network->fold->capacity[resource] * FULL;
+    return !link->messages || link->turn == turn || link->demand < FILLED * network->fold->capacity[resource];
 }
 
 /* Begin the messages whose turn it is. */
@@ -340,26 +327,29 @@ static void link_turn(struct step_network *network, uint32_t resource, double no
         link->turn = network->fold->channels[channel].turn;
         link->messages++;
         flow_begin(network, channel, network->flows[channel].waits, now);
+        network->begun[network->begun_count++] = channel;
     }
 }
 
-void step_network_begin(struct step_network *network, uint32_t channel, const struct step_transfer *transfer,
+bool step_network_begin(struct step_network *network, uint32_t channel, const struct step_transfer *transfer,
                         double now)
 {
     const uint32_t resource = network->fold->channels[channel].turn_resource;
     if (resource == STEP_NONE || !(transfer->seconds > 0)) {
         flow_begin(network, channel, transfer, now);
-        return;
+        return true;
     }
     struct step_link *link = &network->links[resource];
     network->flows[channel].waits = transfer;
     network->flows[channel].asked = now;
     link->waiting[link->waiting_count++] = channel;
     link_may_turn(network, resource);
+    return false;
 }
 
 void step_network_settle(struct step_network *network, double now)
 {
+    network->begun_count = 0;
     for (uint32_t i = 0; i < network->turn_count; i++)
         link_turn(network, network->turns[i], now);
     network->turn_count = 0;
@@ -383,6 +373,8 @@ void step_network_end(struct step_network *network, uint32_t channel)
         link->demand = link->count ? link->demand - flow->demands[u] : 0;
         for (uint32_t k = 0; was_full && k < link->count; k++)
             flow_is_pending(network, link->flows[k]);
+        if (link->waiting_count)
+            link_may_turn(network, of->uses[u].resource);
     }
     const uint32_t resource = of->turn_resource;
     if (resource != STEP_NONE && flow->transfer->seconds > 0) {

@@ -164,6 +164,17 @@ static bool is_message(const struct step_channel *channel)
     return channel->kind == CHANNEL_TO_NEXT || channel->kind == CHANNEL_TO_PREVIOUS;
 }
 
+/* The activity of a channel is under way: its ranks compute more slowly. */
+static void channel_moves(struct step_simulation *simulation, uint32_t number)
+{
+    const struct step_channel *channel = &simulation->fold.channels[number];
+    for (uint32_t end = 0; end < channel->class_count; end++) {
+        struct class_player *player = channel_player(simulation, channel, end);
+        player->active++;
+        settle_work(simulation, player);
+    }
+}
+
 /* Begin a channel's next activity, if it is idle and all its ranks are there. */
 static void channel_try(struct step_simulation *simulation, uint32_t number)
 {
@@ -187,11 +198,11 @@ static void channel_try(struct step_simulation *simulation, uint32_t number)
         if (player->begin)
             player->begin[player->program->lanes[lane][player->begun[lane]]] = simulation->now;
         player->begun[lane]++;
-        player->active++;
         player->messages += is_message(channel);
         settle_work(simulation, player);
     }
-    step_network_begin(&simulation->network, number, transfer_of(simulation, channel, operation), simulation->now);
+    if (step_network_begin(&simulation->network, number, transfer_of(simulation, channel, operation), simulation->now))
+        channel_moves(simulation, number);
 }
 
 static uint32_t channel_of_lane(const struct step_simulation *simulation, const struct class_player *player,
@@ -465,12 +476,20 @@ static weft_status simulation_explain_deadlock(const struct step_simulation *sim
     return status;
 }
 
+/* Share the links again; messages that have got their turn begin to move. */
+static void settle_network(struct step_simulation *simulation)
+{
+    step_network_settle(&simulation->network, simulation->now);
+    for (uint32_t i = 0; i < simulation->network.begun_count; i++)
+        channel_moves(simulation, simulation->network.begun[i]);
+}
+
 /* Take the next event. Rates and turns are settled before time goes on, by more than what is rounded. */
 static bool simulation_next_event(struct step_simulation *simulation, struct step_event *event)
 {
     if (step_network_changes(&simulation->network) &&
         step_events_next(&simulation->events) > simulation->now * STEP_LATER)
-        step_network_settle(&simulation->network, simulation->now);
+        settle_network(simulation);
     return step_events_take(&simulation->events, event);
 }
 

@@ -52,6 +52,9 @@ static inline const uint32_t *folding_list(const struct folding *folding, uint32
 /** Whether the degraded links are those of a rank's host, leaf or pod. */
 bool folding_is_degraded(const struct folding *folding, uint32_t rank);
 
+/** Whether a rank has a channel of that kind: it sends such messages, or belongs to such a group. */
+bool folding_has_channel(const struct folding *folding, uint32_t rank, enum step_channel_kind kind);
+
 /** When all is colored: the resources, the channels, and what each channel takes of the resources. Errors: MEMORY. */
 weft_status folding_list_channels(struct folding *folding);
 

@@ -6,8 +6,8 @@
  * want more than it has, their rates fall, so that all get the same bytes/s, except for those that want less (struct
  * step_channel: a channel may stand for several, which are counted).
  *
- * Messages that leave an interface take turns: as long as those that are under way fill it, others wait, and the one that
- * was there first, or has the lowest turn, goes next. Pipelines that begin together would otherwise send at the same
+ * Messages that leave an interface take turns: as long as those that are under way fill nearly all of it, others wait, and
+ * the one that was there first, or has the lowest turn, goes next. Pipelines that begin together would otherwise send at the same
  * time for ever, each at its share, and every message would take as long as all of them. On real links they do not: whoever
  * is ahead by chance stays so, and soon they send one after the other.
  */
@@ -18,7 +18,7 @@
 #include "training/simulate/internal/step_fold.h"
 
 /** A time that is later by at most this factor is the same but for rounding. */
-#define STEP_LATER (1 + 1e-12)
+#define STEP_LATER (1 + 1e-11)
 
 struct step_flow; /* the activity of a channel */
 struct step_link; /* a resource */
@@ -31,6 +31,7 @@ struct step_network {
     struct step_link *links;
     uint32_t *pending, pending_count; /**< flows whose rates step_network_settle() computes */
     uint32_t *turns, turn_count;      /**< resources where somebody may have a turn now */
+    uint32_t *begun, begun_count;     /**< channels whose messages have got their turn in step_network_settle() */
     uint32_t *flow_list, *link_list;  /**< those whose rates are being computed */
     double *bytes;                    /**< that each resource has moved */
 };
@@ -42,9 +43,9 @@ void step_network_close(struct step_network *network);
 
 /**
  * Begin an activity of a channel that has none; its end becomes an event. End it when that comes. Rates change with the
- * next step_network_settle(), once for all that begin and end at a time.
+ * next step_network_settle(), once for all that begin and end at a time. False: it begins when it has its turn.
  */
-void step_network_begin(struct step_network *network, uint32_t channel, const struct step_transfer *transfer,
+bool step_network_begin(struct step_network *network, uint32_t channel, const struct step_transfer *transfer,
                         double now);
 void step_network_end(struct step_network *network, uint32_t channel);
 
