@@ -2,6 +2,7 @@
 """What benchmarks of training share: measured machines, and steps of training that are measured."""
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -53,14 +54,19 @@ def measure(chosen, ranks, hosts, words):
     return json.loads(next(line for line in output.splitlines() if line.startswith("{")))["step_ms"]
 
 
-def describe(chosen, ranks, hosts, path):
-    """Measure the machine and its links into a cluster file."""
+def describe(chosen, ranks, hosts, path, paced=False):
+    """Measure the machine and its links into a cluster file; for paced runs, whose passes sleep, so that no communication slows them."""
     command = [chosen.weft, "profile", "machine", "-o", path]
     if hosts:
         command = [chosen.weft, "run", "--no-record", "--no-prefix", *place_of(ranks, hosts), "--", *command]
     else:
         command += ["-n", str(ranks)]
     undisturbed(lambda: output_of(command))
+    if paced:
+        with open(path, encoding="utf-8") as file:
+            described = file.read()
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(re.sub(r"(?m)^overlap_slowdown: .*\n", "", described))
 
 
 def time_layers(chosen, model, sequence, path, most=16, tensor=2, rounds=5, together=1):
