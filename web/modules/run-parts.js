@@ -79,7 +79,7 @@ function attemptCard(run, attempt) {
         moment(node.started, true),
         moment(node.ended, true),
         ending(node, attempt),
-        under ? make("code.soft", {}, `weft shell ${run.run}/node-${node.node}`) : "",
+        under && node.ended === null ? make("code.soft", {}, `weft shell ${run.run}/node-${node.node}`) : "",
     ]);
     return make(
         "section.card",

@@ -15,6 +15,13 @@
 #define SAYS   "weft run: " /* launch/verdict.c */
 #define RANK   "rank "
 #define OTHERS "; ending the other ranks"
+#define SPARED "; the others may continue" /* this rank has ended nothing */
+
+static bool ends_with(const char *text, size_t size, const char *end)
+{
+    const size_t length = strlen(end);
+    return size > length && memcmp(text + size - length, end, length) == 0;
+}
 
 /* The line of the launcher among those of `text`, without what it begins and ends with; `*size` its bytes. */
 static const char *find_line(const char *text, size_t all, size_t *size)
@@ -22,13 +29,14 @@ static const char *find_line(const char *text, size_t all, size_t *size)
     static const char begin[] = SAYS RANK;
     for (const char *line = text, *end = text + all; line < end;) {
         const char *stop = memchr(line, '\n', (size_t)(end - line));
-        const size_t length = (size_t)((stop ? stop : end) - line), after = sizeof OTHERS - 1;
+        const size_t length = (size_t)((stop ? stop : end) - line);
         if (length > sizeof begin - 1 && memcmp(line, begin, sizeof begin - 1) == 0) {
+            const char *said = line + sizeof SAYS - 1;
             *size = length - (sizeof SAYS - 1);
-            line += sizeof SAYS - 1;
-            if (*size > after && memcmp(line + *size - after, OTHERS, after) == 0)
-                *size -= after;
-            return line;
+            if (!ends_with(said, *size, SPARED)) {
+                *size -= ends_with(said, *size, OTHERS) ? sizeof OTHERS - 1 : 0;
+                return said;
+            }
         }
         line += length + 1;
     }

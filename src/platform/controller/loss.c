@@ -13,7 +13,7 @@ static bool loss_leaves_enough(const struct controlled_run *run, const struct re
 {
     uint32_t left = 0;
     for (uint32_t i = 0; i < run->nodes; i++)
-        left += !run->node[i].ended && i != ended->node;
+        left += !run->node[i].dropped && i != ended->node; /* those that have ended are done */
     if (!run->min_nodes || left < run->min_nodes || run->leaving || run->to_stop || run->stop_told)
         return false;
     return run->first_leads ? ended->node > 0 && !run->node[0].ended : ended->how == RUN_EXIT_LOST;
@@ -34,6 +34,7 @@ weft_status loss_drop(struct controller *controller, struct controlled_run *run,
     controller->hosts[node->host].used &= ~node->slots;
     if (run->place == CONTROLLED_ON_HOSTS && !run->promised)
         scheduler_lose(controller->scheduler, run->name, node->host);
+    controller->exhausts_at = 0; /* what is held for it lasts longer */
     controlled_change(controller);
     return WEFT_OK;
 }

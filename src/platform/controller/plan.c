@@ -145,7 +145,7 @@ static void add_running(struct controller *controller, struct controller_plan *p
         struct controller_plan_run *entry = &plan->running[plan->running_count++];
         *entry = entry_of(controller, run);
         entry->ends_before = run->since + run->time_limit;
-        int64_t paid = ledger_hold_end(run->held, controlled_size(run), run->since);
+        int64_t paid = ledger_hold_end(run->held, controlled_held(run), run->since);
         if (run->short_hold && paid < entry->ends_before)
             entry->ends_before = paid;
     }

@@ -103,7 +103,7 @@ static void suppose_left(struct supposed *supposed, const struct controlled_run 
     for (uint32_t i = 0; i < run->nodes; i++)
         if (!run->node[i].dropped)
             pool_give_back(&supposed->pool, run->node[i].host, run->name);
-    supposed->fixed -= is_fixed(run) ? (uint64_t)controlled_size(run) : 0;
+    supposed->fixed -= is_fixed(run) ? (uint64_t)controlled_held(run) : 0;
 }
 
 static void suppose_back(struct supposed *supposed, const struct controlled_run *run)
@@ -111,7 +111,7 @@ static void suppose_back(struct supposed *supposed, const struct controlled_run 
     for (uint32_t i = 0; i < run->nodes; i++)
         if (!run->node[i].dropped)
             pool_take(&supposed->pool, run->node[i].host, run->name, (uint16_t)run->slots);
-    supposed->fixed += is_fixed(run) ? (uint64_t)controlled_size(run) : 0;
+    supposed->fixed += is_fixed(run) ? (uint64_t)controlled_held(run) : 0;
 }
 
 static bool slices_fits(struct slices *slices, const struct supposed *supposed, const struct outlook *waits)

@@ -19,6 +19,7 @@
 struct watched_node {
     double share;
     double at; /* seconds; 0: not heard of */
+    bool dropped;
 };
 
 struct watched_run {
@@ -70,6 +71,18 @@ void run_use_close(struct run_use *use)
 
 /* ---- runs ---- */
 
+/* What has been lost of the attempt is not held any more. The watch begins again when a node ends (run_use_end()). */
+static void leave_out_dropped(const struct run_use *use, struct watched_run *run)
+{
+    struct registry_node *nodes;
+    size_t count;
+    if (registry_nodes(use->config.registry, run->run, run->epoch, &nodes, &count, NULL) != WEFT_OK)
+        return;
+    for (size_t i = 0; i < count && i < run->nodes; i++)
+        run->node[i].dropped = nodes[i].dropped;
+    free(nodes);
+}
+
 static struct watched_run *run_use_begin(struct run_use *use, int64_t number, int64_t epoch, double at)
 {
     struct registry_run found;
@@ -88,6 +101,7 @@ static struct watched_run *run_use_begin(struct run_use *use, int64_t number, in
     run->slots = (uint32_t)found.slots;
     run->gpus = found.slot_kind == SLOT_GPU;
     run->shares = shares;
+    leave_out_dropped(use, run);
     run->policy = usage_policy_default();
     if (use->config.policy)
         use->config.policy(use->config.context, number, &run->policy);
@@ -156,9 +170,12 @@ static double run_use_share_of(const struct watched_run *run, const struct metri
 /* What is known of the nodes at the moment `at`. */
 static void run_use_take(struct watched_run *run, const struct usage_policy *policy, double at)
 {
+    size_t held = 0;
     for (uint32_t i = 0; i < run->nodes; i++)
-        run->shares[i] = run->node[i].at > 0 && at - run->node[i].at <= KNOWN_SECONDS ? run->node[i].share : NAN;
-    const struct usage_sample sample = usage_sample_of(at, run->shares, run->nodes);
+        if (!run->node[i].dropped)
+            run->shares[held++] =
+                run->node[i].at > 0 && at - run->node[i].at <= KNOWN_SECONDS ? run->node[i].share : NAN;
+    const struct usage_sample sample = usage_sample_of(at, run->shares, held);
     usage_watch_take(&run->watch, policy, &sample);
 }
 
@@ -172,7 +189,7 @@ void run_use_measured(void *context, int64_t number, int64_t epoch, uint32_t nod
     if (isnan(share))
         return;
     run->heard = fmax(run->heard, at);
-    run->node[node] = (struct watched_node){share, at};
+    run->node[node] = (struct watched_node){.share = share, .at = at, .dropped = run->node[node].dropped};
     run_use_take(run, &run->policy, at);
 }
 
@@ -254,7 +271,8 @@ static void recall(struct run_use *use, struct watched_run *run)
         for (uint32_t node = 0; node < run->nodes; node++) {
             const struct recalled_share *share = &recalled.shares[(size_t)node * recalled.count + moment];
             if (share->count > 0)
-                run->node[node] = (struct watched_node){share->sum / share->count, at};
+                run->node[node] = (struct watched_node){
+                    .share = share->sum / share->count, .at = at, .dropped = run->node[node].dropped};
         }
         run_use_take(run, &policy, at);
     }
@@ -266,7 +284,9 @@ static void recall(struct run_use *use, struct watched_run *run)
 static char *metrics_run_use_say(const struct watched_run *run, char message[RUN_USE_SENTENCE_BYTES])
 {
     char held[48];
-    const uint64_t all = (uint64_t)run->nodes * run->slots;
+    uint64_t all = 0;
+    for (uint32_t i = 0; i < run->nodes; i++)
+        all += run->node[i].dropped ? 0 : run->slots;
     snprintf(held, sizeof held, "%" PRIu64 " %s%s", all, run->gpus ? "GPU" : "CPU slot", all == 1 ? "" : "s");
     return usage_watch_say(&run->watch, &run->policy, held, message, RUN_USE_SENTENCE_BYTES);
 }

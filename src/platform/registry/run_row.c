@@ -86,8 +86,8 @@ weft_status registry_runs_shift(struct database *database, int64_t by, struct er
         "started = started + ?1, progress_at = progress_at + CASE WHEN progress_at THEN ?1 ELSE 0 END WHERE started != "
         "0 AND state IN " RUN_STATES_ACTIVE_SQL,
         "UPDATE runs SET waiting_since = waiting_since + ?1 WHERE state IN ('queued', 'preempted', 're-queued')",
-        "UPDATE nodes SET started = started + ?1 WHERE started != 0 AND ended = 0 AND (run, epoch) IN "
-        "(SELECT run, epoch FROM attempts WHERE ended = 0)",
+        "UPDATE nodes SET started = started + ?1, ended = ended + CASE WHEN dropped THEN ?1 ELSE 0 END WHERE started != 0 "
+        "AND (ended = 0 OR dropped) AND (run, epoch) IN (SELECT run, epoch FROM attempts WHERE ended = 0)",
         "UPDATE attempts SET placed = placed + ?1, started = started + CASE WHEN started THEN ?1 ELSE 0 END "
         "WHERE ended = 0",
     };
@@ -100,7 +100,9 @@ weft_status registry_runs_shift(struct database *database, int64_t by, struct er
 /* ---- duplicates, dependents, snapshots ---- */
 
 /* The part of a specification that determines what a run computes. Owner and preemption do not. */
-#define RUN_WORK(specification) "json_remove(" specification ", '$.owner', '$.preemptible', '$.may_span_pods')"
+#define RUN_WORK(specification)                                                                                        \
+    "json_remove(" specification ", '$.owner', '$.preemptible', '$.may_span_pods', "                                   \
+    "'$.min_nodes')"
 
 weft_status registry_run_duplicate(struct database *database, int64_t run, int64_t *duplicate, struct error *error)
 {

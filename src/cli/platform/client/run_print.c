@@ -194,7 +194,8 @@ static void print_asked(const cJSON *run, FILE *output)
     char size[48], least[48] = "", text[256], span[MOMENT_BYTES], slice[MOMENT_BYTES];
     run_size_text(field_integer(run, "nodes"), field_integer(run, "slots"), size, sizeof size);
     if (field_integer(asked, "min_nodes") > 0)
-        snprintf(least, sizeof least, ", at least %" PRId64 " nodes", field_integer(asked, "min_nodes"));
+        snprintf(least, sizeof least, ", of which %" PRId64 " suffice%s", field_integer(asked, "min_nodes"),
+                 field_integer(asked, "min_nodes") == 1 ? "s" : "");
     snprintf(
         text, sizeof text, "%s %s%s%s%s%s%s", size, slot_kind_text(run), least,
         field_true(run, "preemptible") ? ", preemptible" : "", field_true(run, "interactive") ? ", interactive" : "",
@@ -248,8 +249,12 @@ static void put_node(struct table *table, const cJSON *attempt, const cJSON *nod
     table_put(table, "%s", started ? moment_clock(started, clock) : "");
     table_put(table, "%s", started ? moment_span(ended - started, span) : "");
     table_put(table, "%s", end);
-    table_put(table, "%s%s", *field_text(node, "detail") ? field_text(node, "detail") : field_text(attempt, "detail"),
-              field_true(node, "dropped") ? "; the attempt went on without it" : "");
+    if (field_true(node, "dropped"))
+        table_put(table, "%s%sthe attempt went on without it", field_text(node, "detail"),
+                  *field_text(node, "detail") ? "; " : "");
+    else
+        table_put(table, "%s",
+                  *field_text(node, "detail") ? field_text(node, "detail") : field_text(attempt, "detail"));
 }
 
 static weft_status print_attempts(const cJSON *attempts, int64_t now, FILE *output, struct error *error)

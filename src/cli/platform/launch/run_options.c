@@ -145,7 +145,7 @@ void run_options_write(const struct run_options *chosen, const cJSON *parent, st
     run_options_put_number(body, "priority", chosen->priority);
     if (chosen->nodes)
         json_put_integer(body, "nodes", chosen->nodes);
-    if (chosen->min_nodes)
+    if (chosen->min_nodes >= 0)
         json_put_integer(body, "min_nodes", chosen->min_nodes);
     if (chosen->gpus || chosen->slots)
         json_put_integer(body, "slots", chosen->gpus ? chosen->gpus : chosen->slots);

@@ -61,8 +61,9 @@ extern const char *const run_option_launches[];
                    .default_text = of("ranks"), .advanced = true),                                                     \
         CLI_GROUP("Resources"),                                                                                        \
         CLI_INTEGER("nodes", 'N', "N", &(chosen).nodes, NULL, 1, 65536, "number of hosts", .default_text = of("1")),   \
-        CLI_INTEGER("min-nodes", 0, "N", &(chosen).min_nodes, NULL, 1, 65536,                                          \
-                    "nodes that suffice: the run goes on when others are lost", .default_text = of("all")),            \
+        CLI_INTEGER("min-nodes", 0, "N", &(chosen).min_nodes, "-1", -1, 65536,                                          \
+                    "nodes that suffice: the run goes on when others are lost; 0: all are needed",                     \
+                    .default_text = of("all")),                                                                        \
         CLI_INTEGER("gpus", 'g', "N", &(chosen).gpus, NULL, 1, 1024, "GPUs on each node", .default_text = of("none")), \
         CLI_INTEGER("slots", 's', "N", &(chosen).slots, NULL, 1, 1024,                                                 \
                     "slots on each node, of the machines' kind: GPUs or CPU slots", .default_text = of("1")),          \

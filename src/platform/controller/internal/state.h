@@ -175,6 +175,15 @@ static inline int64_t controlled_size(const struct controlled_run *run)
     return (int64_t)run->nodes * run->slots;
 }
 
+/** Those that its attempt has. */
+static inline int64_t controlled_held(const struct controlled_run *run)
+{
+    int64_t nodes = run->nodes;
+    for (uint32_t i = 0; run->node && i < run->nodes; i++)
+        nodes -= run->node[i].dropped;
+    return nodes * run->slots;
+}
+
 /** It waits to be placed; its last attempt may be about to end. */
 static inline bool controlled_waits(const struct controlled_run *run)
 {

@@ -78,10 +78,10 @@ static weft_status node_command(const struct engine_local *local, const struct e
     char *const options[] = {"--no-record", "--hosts", (char *)hosts, NULL};
     char *const survive[] = {"--min-ranks", least, "--restarts", restarts, NULL};
     char *const end_of_options[] = {"--", NULL};
+    bool spares = order->min_nodes && order->min_nodes < order->nodes;
     bool ranks = order->launch == ENGINE_RANKS && (order->nodes > 1 || order->places[0].count > 1);
     char *const *const parts[] = {ranks ? local->run.items : NULL, ranks ? options : NULL,
-                                  ranks && order->min_nodes ? survive : NULL, ranks ? end_of_options : NULL,
-                                  order->command};
+                                  ranks && spares ? survive : NULL, ranks ? end_of_options : NULL, order->command};
     snprintf(least, sizeof least, "%" PRIu32, order->min_nodes * order->places[0].count);
     snprintf(restarts, sizeof restarts, "%" PRIu32, order->restarts);
     weft_status status = WEFT_OK;

@@ -93,16 +93,21 @@ static weft_status list_holds(struct statement *select, struct ledger_hold **lis
 weft_status ledger_exhausted(struct database *database, int64_t now, struct ledger_hold **list, size_t *count,
                              int64_t *next, struct error *error)
 {
+/* Dropped nodes are paid for until they were lost. */
+#define DROPPED_NODES(what)                                                                                            \
+    "(SELECT ifnull(" what ", 0) FROM nodes n WHERE n.run = r.run AND n.epoch = r.epoch AND n.dropped)"
+#define HOLD_END                                                                                                       \
+    "((h.amount / r.slots + r.nodes * r.started - " DROPPED_NODES(                                                     \
+        "sum(max(n.ended, r.started))") ") / (r.nodes - " DROPPED_NODES("count(*)") "))"
 #define SHORT_HOLDS                                                                                                    \
     "h.settled = 0 AND r.epoch = h.epoch AND r.state = 'running' AND h.amount < r.nodes * r.slots * r.time_limit * "   \
     "1000 "                                                                                                            \
-    "AND r.started + h.amount / (r.nodes * r.slots)"
+    "AND " HOLD_END
     int64_t ends = INT64_MAX;
-    struct statement *select =
-        DATABASE_QUERY(database,
-                       "SELECT min(r.started + h.amount / (r.nodes * r.slots)) FROM holds h JOIN runs r USING (run) "
-                       "WHERE " SHORT_HOLDS " > ?",
-                       now);
+    struct statement *select = DATABASE_QUERY(database,
+                                              "SELECT min(" HOLD_END ") FROM holds h JOIN runs r USING (run) "
+                                              "WHERE " SHORT_HOLDS " > ?",
+                                              now);
     if (statement_next(select) && !statement_is_null(select, 0))
         ends = statement_integer(select, 0);
     weft_status status = statement_end(select, error);

@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define LOSS_SECONDS 60 /* after a node was lost, a failure of the others is taken to be its fault */
+
 const char *registry_verdict_name(enum registry_verdict verdict)
 {
     static const char *const names[] = {"done", "stale", "refused"};
@@ -427,6 +429,22 @@ static weft_status first_detail(const struct change *change, int64_t worst, char
     return statement_end(select, change->error);
 }
 
+/* Whether a program failed because of a dropped node, that is within LOSS_SECONDS of its loss; then its detail. */
+static bool failed_by_loss(const struct change *change, char detail[REGISTRY_DETAIL_BYTES])
+{
+    struct statement *select = DATABASE_QUERY(
+        change->database,
+        "SELECT lost.detail FROM nodes AS lost JOIN nodes AS failed USING (run, epoch) WHERE run = ? AND epoch = ? AND "
+        "lost.dropped AND lost.how = ? AND failed.how = ? AND NOT failed.dropped AND abs(failed.ended - lost.ended) < ? "
+        "ORDER BY lost.ended DESC LIMIT 1",
+        change->run->run, change->epoch, (int64_t)RUN_EXIT_LOST, (int64_t)RUN_EXIT_FAILED,
+        (int64_t)LOSS_SECONDS * 1000);
+    const bool found = statement_next(select);
+    if (found)
+        statement_copy_text(select, 0, detail, REGISTRY_DETAIL_BYTES);
+    return statement_end(select, NULL) == WEFT_OK && found;
+}
+
 weft_status registry_node_end(struct database *database, int64_t run, int64_t epoch, const struct registry_node *ended,
                               int64_t platform_most, int64_t now, int64_t *left, struct registry_outcome *outcome,
                               struct error *error)
@@ -450,12 +468,15 @@ weft_status registry_node_end(struct database *database, int64_t run, int64_t ep
     if (status == WEFT_OK)
         status = run_runs_count_nodes(&change,
                                       "SELECT ifnull(sum(ended = 0), 0), ifnull(max(CASE WHEN ended AND NOT dropped "
-                                      "THEN how END), 0), ifnull(max(ended), 0) FROM nodes WHERE run = ? AND epoch = ?",
+                                      "THEN how END), 0), ifnull(max(CASE WHEN NOT dropped THEN ended END), 0) FROM "
+                                      "nodes WHERE run = ? AND epoch = ?",
                                       left, &worst, &change.now);
     if (status != WEFT_OK || told_before || *left > 0 || !run_state_is_active(row.state))
         return status;
     if ((status = first_detail(&change, worst, detail)) != WEFT_OK)
         return status;
+    if (worst == RUN_EXIT_FAILED && failed_by_loss(&change, detail))
+        worst = RUN_EXIT_LOST;
     if (worst != RUN_EXIT_COMPLETED && row.asked == RUN_CAUSE_IDLE) /* more informative than the program's exit */
         snprintf(detail, sizeof detail, "was stopped because it was idle: %.*s", REGISTRY_DETAIL_BYTES - 64,
                  row.detail);
@@ -492,8 +513,8 @@ weft_status registry_node_drop(struct database *database, int64_t run, int64_t e
     if (!*dropped)
         return status;
     snprintf(row.detail, sizeof row.detail,
-             "runs on %" PRId64 " of its %" PRId64 " nodes since node-%" PRId64 " was lost: %.*s", left - 1, row.nodes,
-             ended->node, REGISTRY_DETAIL_BYTES - 128, detail);
+             "runs on %" PRId64 " of its %" PRId64 " nodes since node-%" PRId64 " was lost%s%.*s", left - 1, row.nodes,
+             ended->node, *detail ? ": " : "", REGISTRY_DETAIL_BYTES - 128, detail);
     if (now > row.changed)
         row.changed = now;
     status = run_runs_store(&change);

@@ -168,8 +168,9 @@ weft_status registry_node_end(struct database *database, int64_t run, int64_t ep
 
 /**
  * A node has ended at `now`, and a running attempt goes on without it: its end does not count for the attempt's, and the
- * run is not charged for its slots from then on. `*left` nodes have not ended; with `*dropped` false, nothing has changed:
- * the run is not running (it still starts, or is to stop), or this was its last node.
+ * run is not charged for its slots from then on. With `*dropped` false, nothing has changed: the run is not running (it
+ * still starts, or is to stop), or this was its last node. A program that fails within a minute of a dropped node's loss
+ * could not go on: the attempt ends as lost.
  */
 weft_status registry_node_drop(struct database *database, int64_t run, int64_t epoch, const struct registry_node *ended,
                                int64_t now, bool *dropped, struct error *error);

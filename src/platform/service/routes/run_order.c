@@ -60,6 +60,11 @@ static bool replace_arguments(cJSON *wanted, const cJSON *arguments)
     return true;
 }
 
+static double run_order_number(const cJSON *wanted, const char *name)
+{
+    return cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(wanted, name)); /* NaN: it has none */
+}
+
 /* Settings in the body replace those of the parent. */
 static weft_status replace(cJSON *wanted, const cJSON *body, int64_t parent, struct error *error)
 {
@@ -76,6 +81,9 @@ static weft_status replace(cJSON *wanted, const cJSON *body, int64_t parent, str
         cJSON_DeleteItemFromObjectCaseSensitive(wanted, item->string);
         fits = fits && copy && cJSON_AddItemToObject(wanted, item->string, copy);
     }
+    if (!cJSON_HasObjectItem(body, "min_nodes") &&
+        run_order_number(wanted, "min_nodes") > run_order_number(wanted, "nodes"))
+        cJSON_DeleteItemFromObjectCaseSensitive(wanted, "min_nodes"); /* on fewer nodes than the parent needed */
     cJSON_DeleteItemFromObjectCaseSensitive(wanted, "parent");
     fits = fits && cJSON_AddNumberToObject(wanted, "parent", (double)parent);
     return fits ? WEFT_OK : error_memory(error, 1024, "a run");
