@@ -190,7 +190,7 @@ static weft_status read_lost_state(weft_training *training, uint64_t step, struc
             error, WEFT_ERROR_DATA,
             "the state after step %" PRIu64
             " is lost with a rank that held a part of it, and this training has saved no checkpoint to go back "
-            "to; call weft_training_save() now and then, or use zero 0",
+            "to; set copy_every, call weft_training_save() now and then, or use zero 0",
             step);
     return error_set(error, WEFT_ERROR_DATA,
                      "all ranks that had the state after step %" PRIu64
