@@ -364,8 +364,8 @@ static weft_status run_specification_read_all(struct run_specification_reading *
             return error_set(reading->error, WEFT_ERROR_DATA, "%s lacks '%s'", reading->where, fields[i].key);
     if (reading->to->min_nodes > reading->to->nodes)
         return error_set(reading->error, WEFT_ERROR_DATA,
-                         "'min_nodes' in %s is %" PRId64 ", more than its nodes, of which there are %" PRId64,
-                         reading->where, reading->to->min_nodes, reading->to->nodes);
+                         "'min_nodes' in %s is %" PRId64 ", more than its %" PRId64 " node%s", reading->where,
+                         reading->to->min_nodes, reading->to->nodes, reading->to->nodes == 1 ? "" : "s");
     if (!*reading->to->class_name)
         strcpy(reading->to->class_name, "batch");
     if (!reading->to->secrets && !(reading->to->secrets = calloc(1, sizeof(char *))))

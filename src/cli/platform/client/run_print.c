@@ -194,8 +194,8 @@ static void print_asked(const cJSON *run, FILE *output)
     char size[48], least[48] = "", text[256], span[MOMENT_BYTES], slice[MOMENT_BYTES];
     run_size_text(field_integer(run, "nodes"), field_integer(run, "slots"), size, sizeof size);
     if (field_integer(asked, "min_nodes") > 0)
-        snprintf(least, sizeof least, ", of which %" PRId64 " suffice%s", field_integer(asked, "min_nodes"),
-                 field_integer(asked, "min_nodes") == 1 ? "s" : "");
+        snprintf(least, sizeof least, ", goes on with %" PRId64 " node%s", field_integer(asked, "min_nodes"),
+                 field_integer(asked, "min_nodes") == 1 ? "" : "s");
     snprintf(
         text, sizeof text, "%s %s%s%s%s%s%s", size, slot_kind_text(run), least,
         field_true(run, "preemptible") ? ", preemptible" : "", field_true(run, "interactive") ? ", interactive" : "",

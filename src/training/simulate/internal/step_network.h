@@ -8,8 +8,8 @@
  *
  * Messages that leave an interface take turns: as long as those that are under way fill nearly all of it, others wait, and
  * the one that was there first, or has the lowest turn, goes next. Pipelines that begin together would otherwise send at the same
- * time for ever, each at its share, and every message would take as long as all of them. On real links they do not: whoever
- * is ahead by chance stays so, and soon they send one after the other.
+ * time for ever, each at its share, and every message would take as long as all of them. On real links they do not: a
+ * pipeline that is ahead by chance stays so, and soon they send one after the other.
  */
 #ifndef WEFT_TRAINING_SIMULATE_INTERNAL_STEP_NETWORK_H
 #define WEFT_TRAINING_SIMULATE_INTERNAL_STEP_NETWORK_H
