@@ -199,6 +199,7 @@ class Run:
                 self.trouble.append(f"the run ended with exit code {code}")
                 break
             self.wait_for_end()
+            self.bury_job()
             if was_full and not ended:
                 self.check_names(self.where)
             empty_disk(self)
@@ -221,6 +222,13 @@ class Run:
             self.trouble.append(f"processes are left: {left[:4]}")
         for process, _ in left:
             os.kill(process, signal.SIGKILL)
+
+    def bury_job(self):
+        """A job on several hosts of which nothing is left may still run, as far as the next launcher knows: it has to look."""
+        if os.path.exists(os.path.join(self.job, "job")):
+            done = subprocess.run([WEFT, "run", "--attach", self.job], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60,
+                                  check=False, env=self.environment())
+            self.output += done.stdout
 
     def check_resume(self):
         if self.resumes_from is not None and re.search(r"step +\d+/", self.said()):
