@@ -92,9 +92,12 @@ struct weft_training {
     uint64_t
         known; /**< steps that some rank was known to have done: without its state, this rank does not begin again */
     bool is_behind; /**< this rank lacks the newest state: its arrays are not the former's, still needed */
-    struct weft_training *former; /**< this training as it was in the former world: values, moments, steps; or NULL */
-    struct state_copies *copies;  /**< of the state, on other ranks of this world; NULL: none */
-    struct state_layout *layout;  /**< that copies are made by; NULL: none are */
+    struct weft_training *former; /**< this training as it was in the former world: values, moments, steps, copies; or
+                                     NULL */
+
+    /* Copies on other ranks of this world (training_copies.c). */
+    struct state_copies *copies; /**< NULL: none */
+    struct state_layout *layout; /**< that they are made by; NULL: none are */
 
     struct micro_batch_share share; /**< this rank's micro-batches of a global batch */
     uint32_t index;                 /**< of the current one in the share */

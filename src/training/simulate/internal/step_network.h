@@ -7,9 +7,9 @@
  * step_channel: a channel may stand for several, which are counted).
  *
  * Messages that leave an interface take turns: as long as those that are under way fill nearly all of it, others wait, and
- * the one that was there first, or has the lowest turn, goes next. Pipelines that begin together would otherwise send at the same
- * time for ever, each at its share, and every message would take as long as all of them. On real links they do not: a
- * pipeline that is ahead by chance stays so, and soon they send one after the other.
+ * the one that was there first, or has the lowest turn, goes next. Pipelines that begin together would otherwise send at
+ * the same time for ever, each at its share, and every message would take as long as all of them. On real links they do
+ * not: a pipeline that is ahead by chance stays so, and soon they send one after the other.
  */
 #ifndef WEFT_TRAINING_SIMULATE_INTERNAL_STEP_NETWORK_H
 #define WEFT_TRAINING_SIMULATE_INTERNAL_STEP_NETWORK_H
@@ -55,7 +55,8 @@ static inline bool step_network_changes(const struct step_network *network)
     return network->pending_count || network->turn_count;
 }
 
-/** Before time goes on from `now`: begin messages whose turn it is, share the links again, and move the events of activities whose rates change. */
+/** Before time goes on from `now`: begin messages whose turn it is, share the links again, and move the events of
+ * activities whose rates change. */
 void step_network_settle(struct step_network *network, double now);
 
 #endif
