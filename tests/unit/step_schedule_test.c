@@ -107,6 +107,40 @@ static void all_shapes_are_proved(void **state)
     printf("%zu shapes proved\n", proved);
 }
 
+/* A whole pass of another micro-batch, so that the send had its time to move. */
+static void check_receives(struct written *written)
+{
+    for (uint32_t rank = 0; rank < written->shape.pipeline; rank++) {
+        const struct step_schedule *schedule = &written->schedules[rank];
+        for (uint32_t at = 0; at < schedule->count; at++) {
+            const struct step_operation *receive = &schedule->operations[at];
+            if (receive->kind != OPERATION_RECEIVE_GRADIENT)
+                continue;
+            for (uint32_t d = 0; d < receive->dependency_count; d++) {
+                const uint32_t send = schedule->dependencies[receive->dependency + d];
+                uint32_t between = send;
+                if (schedule->operations[send].kind != OPERATION_SEND_GRADIENT)
+                    continue;
+                while (between < at && schedule->operations[between].kind != OPERATION_BACKWARD_INPUT)
+                    between++;
+                if (between == at) {
+                    show_all(written);
+                    fail_msg("rank %u: the receive at %u waits for the send at %u, no pass after", rank, at, send);
+                }
+                proved++;
+            }
+        }
+    }
+}
+
+static void no_receive_waits_for_the_send_of_the_pass_before(void **state)
+{
+    (void)state;
+    proved = 0;
+    for_all_shapes(MOST_RANKS, 24, 2, check_receives);
+    assert_true(proved > 10000);
+}
+
 static void compare_counts(struct written *written)
 {
     for (uint32_t rank = 0; rank < written->shape.pipeline; rank++) {
@@ -428,6 +462,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_shapes_are_proved),
+        cmocka_unit_test(no_receive_waits_for_the_send_of_the_pass_before),
         cmocka_unit_test(counts_are_those_of_schedules),
         cmocka_unit_test(rotated_steps_are_the_same),
         cmocka_unit_test(bubbles_are_those_of_the_formulas),

@@ -180,8 +180,8 @@ struct executor_rows executor_rows_of(const struct executor *executor)
     return (struct executor_rows){
         .bytes = (most * weft_type_size(executor->config.device->type) + 63) / 64 * 64,
         .inputs = larger_of(executor->training.schedule.inputs, executor->evaluation.schedule.inputs),
-        .outputs = moves ? STEP_MOVING_BUFFERS : 0,
-        .gradients = moves ? STEP_MOVING_BUFFERS : 1,
+        .outputs = moves ? STEP_OUTPUT_BUFFERS : 0,
+        .gradients = moves ? STEP_GRADIENT_BUFFERS : 1,
     };
 }
 
@@ -321,7 +321,7 @@ weft_status executor_groups_of(const struct executor *executor, struct executor_
         .zero = config->zero,
         .type = config->gradients,
         .bucket_bytes = config->bucket_bytes,
-        .buffers = STEP_MOVING_BUFFERS,
+        .buffers = STEP_REDUCTION_BUFFERS,
         .buffer_elements = executor_reduces_each(executor) ? largest_unit(executor, true) : 0,
     };
     return WEFT_OK;

@@ -37,7 +37,7 @@
  *     activations    model_memory() of this rank's layers, with the schedule's slots
  *     pieces         on a tensor axis, the layout of state_pieces.h: a cell for each range of a divided tensor on each of
  *                    its ranks, for weights and each of the moments; this rank's list; and the records of all ranks while they are opened
- *     rows           rows between two layers: the schedule's inputs, and two outputs and two gradients, or without a
+ *     rows           rows between two layers: the schedule's inputs, and two outputs and three gradients, or without a
  *                    pipeline one gradient
  */
 struct executor_memory {

@@ -69,14 +69,14 @@ struct step_writer {
     struct step_order order;
     struct stage_visit *visits; /* of each local stage and micro-batch */
     struct number_pool slots, inputs;
-    uint32_t outputs_sent[STEP_MOVING_BUFFERS]; /* the last send of each output, and of each gradient */
-    uint32_t gradients_sent[STEP_MOVING_BUFFERS];
-    uint32_t gradients_reduced[STEP_MOVING_BUFFERS]; /* ZeRO-2, 3: the last reduction of each buffer */
-    uint32_t outputs, gradients, reductions;         /* handed out so far */
-    uint32_t *uses;                                  /* ZeRO-3: the units that passes use, in order */
-    uint32_t use_count, use, use_ahead;              /* of them: all, that of the pass under way, gathered so far */
-    uint32_t resident;                               /* units gathered or being gathered */
-    uint32_t *gather_of;                             /* the last gather of each unit */
+    uint32_t outputs_sent[STEP_OUTPUT_BUFFERS]; /* the last send of each output, and of each gradient */
+    uint32_t gradients_sent[STEP_GRADIENT_BUFFERS];
+    uint32_t gradients_reduced[STEP_REDUCTION_BUFFERS]; /* ZeRO-2, 3: the last reduction of each buffer */
+    uint32_t outputs, gradients, reductions;            /* handed out so far */
+    uint32_t *uses;                                     /* ZeRO-3: the units that passes use, in order */
+    uint32_t use_count, use, use_ahead;                 /* of them: all, that of the pass under way, gathered so far */
+    uint32_t resident;                                  /* units gathered or being gathered */
+    uint32_t *gather_of;                                /* the last gather of each unit */
     uint32_t *share_awaited; /* ZeRO-1, 2: of each unit, the place of the dependency on its share of the step before;
                                 STEP_NONE: no pass has been written */
     bool *known_complete;    /* of each operation */
@@ -241,7 +241,7 @@ static void write_receive(struct step_writer *writer, const struct step_pass *pa
         visit->receive_input = append_message(writer, OPERATION_RECEIVE_INPUT, pass, visit->input);
     }
     if (pass->kind == OPERATION_BACKWARD_INPUT && visit->gradient == STEP_NONE) {
-        visit->gradient = writer->gradients++ % STEP_MOVING_BUFFERS;
+        visit->gradient = writer->gradients++ % STEP_GRADIENT_BUFFERS;
         if (writer_is_last_stage(writer, pass->stage))
             return;
         visit->receive_gradient = append_message(writer, OPERATION_RECEIVE_GRADIENT, pass, visit->gradient);
@@ -283,7 +283,7 @@ static void write_forward(struct step_writer *writer, const struct step_pass *pa
 {
     struct stage_visit *visit = visit_of(writer, pass->stage, pass->micro_batch);
     const uint32_t first = writer->shape->first_unit[pass->stage], end = writer->shape->first_unit[pass->stage + 1];
-    const uint32_t output = writer->outputs % STEP_MOVING_BUFFERS;
+    const uint32_t output = writer->outputs % STEP_OUTPUT_BUFFERS;
     const bool sends = !writer_is_last_stage(writer, pass->stage);
     visit->slot = number_pool_take(&writer->slots);
     for (uint32_t unit = first; unit < end; unit++) {
@@ -311,7 +311,7 @@ static void write_weights(struct step_writer *writer, const struct step_pass *pa
 {
     const struct step_shape *shape = writer->shape;
     const bool each = shape->zero >= 2 && shape->data > 1, last = pass->micro_batch + 1 == shape->micro_batches;
-    const uint32_t buffer = each ? writer->reductions++ % STEP_MOVING_BUFFERS : STEP_NONE;
+    const uint32_t buffer = each ? writer->reductions++ % STEP_REDUCTION_BUFFERS : STEP_NONE;
     append_compute(writer, OPERATION_BACKWARD_WEIGHTS, pass, unit, buffer);
     if (shape->recomputes && gathers(shape))
         writer_depend(writer, writer->gather_of[unit]);
@@ -465,9 +465,9 @@ static weft_status open_writer(struct step_writer *writer)
     writer->share_awaited = writer->gather_of + units;
     fill_none((uint32_t *)writer->visits, visits * (sizeof *writer->visits / sizeof(uint32_t)));
     fill_none(writer->gather_of, 2 * units);
-    fill_none(writer->outputs_sent, STEP_MOVING_BUFFERS);
-    fill_none(writer->gradients_sent, STEP_MOVING_BUFFERS);
-    fill_none(writer->gradients_reduced, STEP_MOVING_BUFFERS);
+    fill_none(writer->outputs_sent, STEP_OUTPUT_BUFFERS);
+    fill_none(writer->gradients_sent, STEP_GRADIENT_BUFFERS);
+    fill_none(writer->gradients_reduced, STEP_REDUCTION_BUFFERS);
     return WEFT_OK;
 }
 

@@ -113,8 +113,12 @@ struct step_shape {
                                    repeats the forward pass */
 };
 
-/** Two of each are enough to compute on one while another moves. */
-#define STEP_MOVING_BUFFERS 2
+/** Buffers that are used in turn, so that a rank computes on one while others move. Outputs, and weights' gradients that
+ * are reduced: one is filled while another moves. Gradients of rows: one is transformed while the one before is sent and
+ * the one after received; with two, a receive could not start before the send of the pass before is done. */
+#define STEP_OUTPUT_BUFFERS    2
+#define STEP_GRADIENT_BUFFERS  3
+#define STEP_REDUCTION_BUFFERS 2
 
 /** One rank's schedule. */
 struct step_schedule {

@@ -30,17 +30,18 @@ struct step_checker {
     const struct step_shape *shape;
     const struct step_schedule *schedule;
     size_t at;
-    struct passage *passages;                     /* of each local stage and micro-batch */
-    struct unit_facts *units;                     /* of all stages */
-    bool *complete;                               /* of each operation: known when the list has come here */
-    uint32_t *slot_owner;                         /* passage that has it; STEP_NONE: free */
-    uint32_t *input_owner;                        /* the same */
-    uint32_t output_user[STEP_MOVING_BUFFERS];    /* the operation that must be complete before it is written */
-    uint32_t gradient_owner[STEP_MOVING_BUFFERS]; /* passage whose gradient it holds; STEP_NONE: none */
-    uint32_t gradient_user[STEP_MOVING_BUFFERS];
-    uint32_t reduction_user[STEP_MOVING_BUFFERS];
-    uint32_t reduction_unit[STEP_MOVING_BUFFERS]; /* whose gradients it holds that are not reduced; STEP_NONE: none */
-    uint32_t reduction_micro_batch[STEP_MOVING_BUFFERS];
+    struct passage *passages;                       /* of each local stage and micro-batch */
+    struct unit_facts *units;                       /* of all stages */
+    bool *complete;                                 /* of each operation: known when the list has come here */
+    uint32_t *slot_owner;                           /* passage that has it; STEP_NONE: free */
+    uint32_t *input_owner;                          /* the same */
+    uint32_t output_user[STEP_OUTPUT_BUFFERS];      /* the operation that must be complete before it is written */
+    uint32_t gradient_owner[STEP_GRADIENT_BUFFERS]; /* passage whose gradient it holds; STEP_NONE: none */
+    uint32_t gradient_user[STEP_GRADIENT_BUFFERS];
+    uint32_t reduction_user[STEP_REDUCTION_BUFFERS];
+    uint32_t
+        reduction_unit[STEP_REDUCTION_BUFFERS]; /* whose gradients it holds that are not reduced; STEP_NONE: none */
+    uint32_t reduction_micro_batch[STEP_REDUCTION_BUFFERS];
     uint32_t resident;
     bool normed, finished;
     struct error *error;
@@ -251,7 +252,7 @@ static weft_status step_check_forward(struct step_checker *checker)
         leave_passage(checker, passage);
     if (passage->forward < stage_units(checker, operation->stage) || checker_is_last_stage(checker, operation->stage))
         return operation->buffer == STEP_NONE ? WEFT_OK : checker_refuse(checker, "it has no output to send");
-    if (operation->buffer >= STEP_MOVING_BUFFERS)
+    if (operation->buffer >= STEP_OUTPUT_BUFFERS)
         return checker_refuse(checker, "there is no such output");
     if (!is_known_complete(checker, checker->output_user[operation->buffer]))
         return checker_refuse(checker, "the output is still being sent");
@@ -275,7 +276,7 @@ static weft_status step_check_backward_input(struct step_checker *checker)
         return checker_refuse(checker, "the forward pass is not complete");
     if (operation->unit + 1 != end - passage->backward)
         return checker_refuse(checker, "unit %u is next in this pass", end - passage->backward - 1);
-    if (operation->buffer >= STEP_MOVING_BUFFERS)
+    if (operation->buffer >= STEP_GRADIENT_BUFFERS)
         return checker_refuse(checker, "there is no such gradient");
     if (passage->backward == 0 && checker_is_last_stage(checker, operation->stage)) {
         if (checker->gradient_owner[operation->buffer] != STEP_NONE ||
@@ -317,7 +318,7 @@ static weft_status step_check_backward_weights(struct step_checker *checker)
     if (unit->weights != operation->micro_batch)
         return checker_refuse(checker, "micro-batch %u is next in the canonical order", unit->weights);
     if (reduces_each(checker)) {
-        if (operation->buffer >= STEP_MOVING_BUFFERS || checker->reduction_unit[operation->buffer] != STEP_NONE ||
+        if (operation->buffer >= STEP_REDUCTION_BUFFERS || checker->reduction_unit[operation->buffer] != STEP_NONE ||
             !is_known_complete(checker, checker->reduction_user[operation->buffer]))
             return checker_refuse(checker, "the memory of the gradients is in use, or there is none");
         checker->reduction_unit[operation->buffer] = operation->unit;
@@ -358,7 +359,7 @@ static weft_status step_check_send_output(struct step_checker *checker)
     if (checker_is_last_stage(checker, operation->stage))
         return checker_refuse(checker, "nothing comes after the last stage");
     if (passage->forward < stage_units(checker, operation->stage) || passage->sent ||
-        operation->buffer >= STEP_MOVING_BUFFERS || checker->output_user[operation->buffer] != passage->produce)
+        operation->buffer >= STEP_OUTPUT_BUFFERS || checker->output_user[operation->buffer] != passage->produce)
         return checker_refuse(checker, "that output does not hold this micro-batch, or it was sent before");
     passage->sent = true;
     checker->output_user[operation->buffer] = (uint32_t)checker->at;
@@ -373,7 +374,7 @@ static weft_status step_check_receive_gradient(struct step_checker *checker)
         return checker_refuse(checker, "nothing comes after the last stage");
     if (passage->received_gradient)
         return checker_refuse(checker, "it is received already");
-    if (operation->buffer >= STEP_MOVING_BUFFERS || checker->gradient_owner[operation->buffer] != STEP_NONE ||
+    if (operation->buffer >= STEP_GRADIENT_BUFFERS || checker->gradient_owner[operation->buffer] != STEP_NONE ||
         !is_known_complete(checker, checker->gradient_user[operation->buffer]))
         return checker_refuse(checker, "the gradient's memory is in use, or there is none");
     checker->gradient_owner[operation->buffer] = passage_number(checker, operation);
@@ -434,7 +435,8 @@ static weft_status step_check_reduce(struct step_checker *checker)
             unit->weights < checker->shape->micro_batches || unit->reductions)
             return checker_refuse(checker, "the unit's gradients are not complete, or reduced already");
     } else {
-        if (operation->buffer >= STEP_MOVING_BUFFERS || checker->reduction_unit[operation->buffer] != operation->unit ||
+        if (operation->buffer >= STEP_REDUCTION_BUFFERS ||
+            checker->reduction_unit[operation->buffer] != operation->unit ||
             checker->reduction_micro_batch[operation->buffer] != operation->micro_batch ||
             unit->reductions != operation->micro_batch)
             return checker_refuse(checker, "the micro-batch's gradients are not there, or not the next ones");
@@ -605,11 +607,11 @@ static weft_status step_check_list(struct step_checker *checker)
         return error_memory(checker->error, passages * sizeof *checker->passages, "the check of a step");
     checker->input_owner = checker->slot_owner + schedule->slots;
     set_none(checker->slot_owner, (size_t)schedule->slots + schedule->inputs);
-    set_none(checker->output_user, STEP_MOVING_BUFFERS);
-    set_none(checker->gradient_owner, STEP_MOVING_BUFFERS);
-    set_none(checker->gradient_user, STEP_MOVING_BUFFERS);
-    set_none(checker->reduction_user, STEP_MOVING_BUFFERS);
-    set_none(checker->reduction_unit, STEP_MOVING_BUFFERS);
+    set_none(checker->output_user, STEP_OUTPUT_BUFFERS);
+    set_none(checker->gradient_owner, STEP_GRADIENT_BUFFERS);
+    set_none(checker->gradient_user, STEP_GRADIENT_BUFFERS);
+    set_none(checker->reduction_user, STEP_REDUCTION_BUFFERS);
+    set_none(checker->reduction_unit, STEP_REDUCTION_BUFFERS);
     for (size_t i = 0; i < passages; i++)
         checker->passages[i] = (struct passage){
             .slot = STEP_NONE, .input = STEP_NONE, .gradient = STEP_NONE, .receive = STEP_NONE, .produce = STEP_NONE};
