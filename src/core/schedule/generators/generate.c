@@ -308,6 +308,10 @@ static const struct algorithm allgatherv[] = {
     DIRECT(write_direct_allgather),
     {"ring", "blocks go around a ring", canonical_always, refuses_many, write_ring_allgather},
     {"pairwise", "every rank's block straight to all others", canonical_always, refuses_many, write_pairwise_allgather},
+    {"two-level", "around a ring between nodes, through memory inside them; fewest bytes", canonical_always,
+     refuses_uneven, write_two_level_allgather},
+    {"multi-level", "across pods and leaves first, then forwarded level by level; fewest bytes on every level",
+     canonical_always, refuses_uneven_levels, write_multi_level_allgather},
 };
 
 static const struct algorithm gatherv[] = {
