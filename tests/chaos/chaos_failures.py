@@ -5,6 +5,8 @@ import os
 import re
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import threading
 import time
@@ -14,10 +16,14 @@ BUILD = os.path.abspath(os.environ.get("BUILD", os.path.join(HERE, "..", "..", "
 WEFT = os.environ.get("WEFT", os.path.join(BUILD, "weft"))
 CLUSTER = os.path.join(HERE, "..", "cluster", "cluster")
 TROUBLED = os.path.join(BUILD, "tests", "integration", "libtroubled_process.so")
+FLIP = signal.SIGRTMIN + 1  # to troubled_process.c; and how many hosts have a clock of their own there
+CLOCKS = 8
 LAUNCHER_SILENCE = 4  # seconds without a sign of life after which a launcher counts as lost (src/launch/README.md)
 SLOTS = 6  # of all hosts, at least
-KINDS = {"node": ("kill", "pair", "again", "stop", "helper", "launcher", "scale", "hang", "copy", "disk", "torn", "takeover"),
-         "cluster": ("kill", "pair", "again", "stop", "host", "launcher", "cut", "slow", "scale", "hang", "copy", "torn", "takeover")}
+KINDS = {"node": ("kill", "pair", "again", "stop", "helper", "launcher", "scale", "hang", "copy", "disk", "torn", "takeover",
+                  "clock"),
+         "cluster": ("kill", "pair", "again", "stop", "host", "launcher", "cut", "slow", "scale", "hang", "copy", "torn", "takeover", "clock",
+                     "damage")}
 ENDING = ("launcher", "copy", "torn")  # after these the command is run again
 REFUSED = ("have not met yet", "the job is ending", "no job runs in", "free slots")  # requests to scale at such times
 
@@ -86,6 +92,16 @@ def trouble_link(run, begin, end):
     run.timers.append(timer)
     timer.start()
     return f"{host} for {seconds:.1f} s"
+
+
+def set_clock(run, job):
+    """The clock of the day jumps on one host, the launcher's or another; until the end of the run, or until it jumps again."""
+    host = run.draw.choice(("login", "host0", "host1", "host2")) if run.place == "cluster" else socket.gethostname()
+    seconds = run.draw.choice((-1, 1)) * run.draw.choice((2, 90, 3600, 10 * 86400))
+    with open(run.clock, "r+b") as file:
+        file.seek(sum(host.encode()) % CLOCKS * 8)
+        file.write(struct.pack("q", seconds))
+    return f"{host} is {seconds:+} s off"
 
 
 def kill_launcher(run, job):
@@ -229,6 +245,8 @@ HAPPEN = {
     "launcher": kill_launcher,
     "takeover": take_over,
     "cut": lambda run, job: trouble_link(run, ("cut", None), ("mend", None)),
+    "damage": lambda run, job: signal_some(run, 1, FLIP),
+    "clock": set_clock,
     "slow": lambda run, job: trouble_link(run, ("rate", None, "5mbit"), ("rate", None, "1gbit")),
     "scale": scale,
     "copy": end_and(lose_first),

@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 
-from chaos_failures import ENDING, HAPPEN, HERE, SLOTS, TROUBLED, WEFT, empty_disk, mount_disk, processes, steps_in
+from chaos_failures import CLOCKS, ENDING, HAPPEN, HERE, SLOTS, TROUBLED, WEFT, empty_disk, mount_disk, processes, steps_in
 
 APART = os.path.join(HERE, "..", "integration", "apart")
 DATA = os.path.join(HERE, "..", "..", "LICENSE")
@@ -27,6 +27,9 @@ STORED = {"copy", "disk", "torn"}  # failures for which there should be checkpoi
 MESHES = (["--mesh", "data=4"], ["--mesh", "data=4", "--zero", "1"], ["--mesh", "data=4", "--zero", "2"], ["--mesh", "data=4", "--zero", "3"],
           ["--mesh", "data=2,pipeline=2"], ["--mesh", "data=2,pipeline=2", "--zero", "3"], ["--mesh", "pipeline=4"],
           ["--mesh", "data=2,tensor=2"], ["--mesh", "pipeline=2,tensor=2"])
+TROUBLES = {"hang", "damage", "clock"}  # of troubled_process.c
+PASSED_ON = ("WEFT_CHAOS_MARK", "WEFT_CHECK_MESSAGES", "LD_PRELOAD", "TROUBLE_SLEEPS", "TROUBLE_FLIPS", "TROUBLE_CLOCK")
+FLIP_BYTES = 2000  # of a message that is damaged, at least: rows between two layers have more
 OPTIMIZERS = ("adamw", "sgd", "lamb")
 
 
@@ -63,7 +66,8 @@ class Run:
         self.left = list(self.failures)
         self.happened, self.trouble, self.events, self.timers, self.afterwards = [], [], [], [], []
         self.top = os.path.join(directory, f"{place}-{seed}")
-        self.disk, self.copy, self.job, self.metrics = (os.path.join(self.top, name) for name in ("disk", "copy", "job", "metrics.jsonl"))
+        self.disk, self.copy, self.job, self.metrics, self.clock = (os.path.join(self.top, name)
+                                                                    for name in ("disk", "copy", "job", "metrics.jsonl", "clock"))
         self.where = os.path.join(self.disk, "run")
         self.disk_is_full = False
         self.resumes_from = None  # step, as far as that is known
@@ -79,11 +83,11 @@ class Run:
             words += ["--hosts", "node1:2,node2:2,node3:2,node4:2", "--agent", APART]
         elif "scale" in self.failures:
             words += ["--hosts", f"localhost:{SLOTS}"]
-        if {"scale", "takeover"} & set(self.failures):
+        if {"scale", "takeover", "clock"} & set(self.failures):
             words += ["--job-dir", self.job]
         if "takeover" in self.failures:
             words += ["--launcher-loss", "continue"]
-        for name in ("WEFT_CHAOS_MARK", "LD_PRELOAD", "TROUBLE_SLEEPS"):
+        for name in PASSED_ON:
             words += ["--env", name]
         return words
 
@@ -103,10 +107,14 @@ class Run:
 
     def environment(self):
         variables = {**os.environ, "WEFT_CHAOS_MARK": self.mark}
-        if "hang" in self.failures:
+        if TROUBLES & set(self.failures):
             variables["LD_PRELOAD"] = TROUBLED
-            if self.sleeps:
-                variables["TROUBLE_SLEEPS"] = "1"
+        if "hang" in self.failures and self.sleeps:
+            variables["TROUBLE_SLEEPS"] = "1"
+        if "damage" in self.failures:
+            variables |= {"WEFT_CHECK_MESSAGES": "1", "TROUBLE_FLIPS": str(FLIP_BYTES)}
+        if "clock" in self.failures:
+            variables["TROUBLE_CLOCK"] = self.clock
         return variables
 
     # ---- an attempt ----
@@ -185,6 +193,9 @@ class Run:
 
     def run(self, expected):
         os.makedirs(self.disk)
+        with open(self.clock, "wb") as file:
+            file.write(bytes(8 * CLOCKS))
+        begin = time.monotonic()
         if "disk" in self.failures:
             mount_disk(self)
         self.memory = set(os.listdir("/dev/shm"))
@@ -208,7 +219,7 @@ class Run:
             self.afterwards.clear()
         for timer in self.timers:
             timer.join()
-        self.check(expected)
+        self.check(expected, time.monotonic() - begin)
 
     # ---- what must be so ----
 
@@ -254,7 +265,7 @@ class Run:
                         self.trouble.append(f"a line of {path} is damaged: {line[:80]}")
         return events
 
-    def check(self, expected):
+    def check(self, expected, seconds):
         self.wait_for_end()
         for directory in [self.where] + [self.copy] * ("copy" in self.failures):
             found = hash_of(directory)
@@ -264,7 +275,8 @@ class Run:
         odd = set(os.listdir("/dev/shm")) - self.memory
         if odd:
             self.trouble.append(f"shared memory is left: {sorted(odd)[:4]}")
-        self.check_lines(os.path.join(self.job, "events.jsonl"))
+        if any(event.get("elapsed", 0) > seconds for event in self.check_lines(os.path.join(self.job, "events.jsonl"))):
+            self.trouble.append(f"an event comes after more than the {seconds:.1f} s of the run")
         if os.path.exists(os.path.join(self.job, "job")):
             self.trouble.append("the record for other launchers is left")
         self.events = self.check_lines(self.metrics)

@@ -34,13 +34,6 @@ static double record_take_number(struct reader *reader)
     return value;
 }
 
-static uint64_t record_wall_clock(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static void record_name_machine(char name[HOST_NAME_BYTES])
 {
     memset(name, 0, HOST_NAME_BYTES);
@@ -74,7 +67,7 @@ static void record_put_config(struct buffer *buffer, const struct job_state *sta
     buffer_put_text(buffer, RECORD_MARK);
     buffer_put_text(buffer, weft_version());
     buffer_put_text(buffer, machine);
-    buffer_put_u64(buffer, record_wall_clock() - (clock_now() - config->job_directory->began));
+    buffer_put_u64(buffer, config->job_directory->began);
     buffer_put_text(buffer, state->helpers->job);
     buffer_put_text(buffer, state->helpers->directory);
     for (size_t i = 0; i < ARRAY_SIZE(strings); i++)
@@ -385,9 +378,8 @@ weft_status job_record_read(const struct job_directory *directory, struct job_re
     if (status != WEFT_OK)
         return status;
     config->bootstrap_port = record_port(&record->environment);
-    const uint64_t since = record_wall_clock() - began;
     config->record = record;
-    record->began = clock_now() - (since < clock_now() ? since : 0);
+    record->began = began < clock_now() ? began : clock_now(); /* the machine may have been started again */
     return WEFT_OK;
 }
 
