@@ -112,7 +112,10 @@ static void two_levels_carry_the_least_bytes(void **state)
     static const struct {
         enum collective collective;
         uint64_t blocks, times;
-    } cases[] = {{COLLECTIVE_ALLREDUCE, 1, 2}, {COLLECTIVE_REDUCE_SCATTER, 1, 1}, {COLLECTIVE_ALLGATHER, 1, 1}};
+    } cases[] = {{COLLECTIVE_ALLREDUCE, 1, 2},
+                 {COLLECTIVE_REDUCE_SCATTER, 1, 1},
+                 {COLLECTIVE_ALLGATHER, 1, 1},
+                 {COLLECTIVE_ALLGATHERV, 1, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (uint32_t count = 2; count <= 8; count++) {
             uint32_t nodes[32], width = 4, ranks = count * width;
