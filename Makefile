@@ -41,6 +41,7 @@ tests: deps-test
 deps-test:
 	@deps/install build test data
 	@tools/make-vocabulary
+	@tools/make-sshd
 
 deps:
 	@deps/install build

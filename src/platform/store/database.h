@@ -141,6 +141,13 @@ const char *database_path(const struct database *database);
 /** Check every page, row and index (5 s per GiB). Errors: DATA with the first problem. */
 weft_status database_check(struct database *database, struct error *error);
 
+/**
+ * Copy the database at `path`, which another process may write to, into the new file `target`: as of one point in time,
+ * and on disk, after a quick check of every page. The writer does not wait. Errors: SYSTEM; DATA if it is damaged.
+ * Thread-safe.
+ */
+weft_status database_copy(const char *path, const char *target, struct error *error);
+
 /* ---- transactions ---- */
 
 /** Begin a transaction. Errors: STATE inside another one; SYSTEM if another process holds the database. */

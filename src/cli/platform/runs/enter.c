@@ -3,10 +3,22 @@
 #include "cli/frame/command.h"
 #include "cli/platform/runs/node_session.h"
 
+#include <unistd.h>
+
 static struct {
     bool terminal;
     const char *shell;
 } chosen;
+
+static weft_status enter(struct command_call *call, char *const *command, bool terminal, struct error *error)
+{
+    const struct node_session_config config = {.place = call->words[0],
+                                               .command = command,
+                                               .terminal = terminal,
+                                               .input = STDIN_FILENO,
+                                               .output = STDOUT_FILENO};
+    return node_session_run(&config, &call->exit_code, error);
+}
 
 static const struct cli_option exec_options[] = {
     CLI_FLAG("terminal", 't', &chosen.terminal, "give the command a terminal: for editors, debuggers, top"),
@@ -18,7 +30,7 @@ static weft_status enter_exec_run(struct command_call *call, struct error *error
         return command_misused(call, error_set(error, WEFT_ERROR_ARGUMENT,
                                                "there is no command to run: weft exec %s -- COMMAND and its arguments",
                                                call->words[0]));
-    return node_session_run(call->words[0], call->program, chosen.terminal, &call->exit_code, error);
+    return enter(call, call->program, chosen.terminal, error);
 }
 
 const struct command command_exec = {
@@ -50,7 +62,7 @@ static weft_status enter_shell_run(struct command_call *call, struct error *erro
     static char shell[] = "sh", letter[] = "-c", find[] = "command -v bash >/dev/null 2>&1 && exec bash; exec sh";
     static char *usual[] = {shell, letter, find, NULL};
     char *given[] = {(char *)chosen.shell, NULL};
-    return node_session_run(call->words[0], chosen.shell ? given : usual, true, &call->exit_code, error);
+    return enter(call, chosen.shell ? given : usual, true, error);
 }
 
 const struct command command_shell = {

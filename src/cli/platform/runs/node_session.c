@@ -24,19 +24,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#define INPUT_BYTES  (256 << 10) /* the server accepts 1 MiB */
-#define TOO_MANY     429
-#define REST_SECONDS 0.05 /* after too many requests */
-#define JOIN_SECONDS 2    /* for the sender thread, after the command has ended */
-
-struct node_session_order {
-    int64_t run, node;
-    char *const *command;
-    bool terminal;
-};
+#define INPUT_BYTES   (256 << 10) /* the server accepts 1 MiB */
+#define TOO_MANY      429
+#define REST_SECONDS  0.05 /* after too many requests */
+#define INPUT_SECONDS 1e6
+#define JOIN_SECONDS  2 /* for the sender thread, after the command has ended */
 
 struct node_session {
-    const struct node_session_order *order;
+    const struct node_session_config *config; /* not for the sender, which may outlive it */
+    int input;
     char name[64]; /* the server's name of it; "": not known yet */
     pthread_t sender;
     bool sends;
@@ -83,11 +79,12 @@ static void *send_input(void *context)
     struct node_session *session = context;
     struct client *client;
     char *piece = malloc(INPUT_BYTES);
-    if (!piece || client_open(&(struct client_config){0}, &client, NULL) != WEFT_OK) {
+    /* The server answers when the command has read it all, which may be never. */
+    if (!piece || client_open(&(struct client_config){.reply_seconds = INPUT_SECONDS}, &client, NULL) != WEFT_OK) {
         free(piece);
         return NULL;
     }
-    struct pollfd polled[3] = {{STDIN_FILENO, POLLIN, 0}, {session->stop[0], POLLIN, 0}, {session->sizes, POLLIN, 0}};
+    struct pollfd polled[3] = {{session->input, POLLIN, 0}, {session->stop[0], POLLIN, 0}, {session->sizes, POLLIN, 0}};
     weft_status status = WEFT_OK;
     while (status == WEFT_OK) {
         if (poll(polled, 3, -1) < 0 && errno != EINTR)
@@ -101,7 +98,7 @@ static void *send_input(void *context)
         }
         if (!polled[0].revents)
             continue;
-        ssize_t n = read(STDIN_FILENO, piece, INPUT_BYTES);
+        ssize_t n = read(session->input, piece, INPUT_BYTES);
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (n > 0) {
@@ -141,12 +138,18 @@ static bool take_output(struct node_session *session, const cJSON *frame)
     unsigned char *bytes = malloc(length + 1);
     bool good = bytes && sodium_base642bin(bytes, length + 1, data, length, NULL, &size, NULL,
                                            sodium_base64_VARIANT_ORIGINAL) == 0;
-    if (!good)
+    const int output = field_integer(frame, "stream") == 2 ? STDERR_FILENO : session->config->output;
+    bool more = good;
+    if (!good) {
         session->status = error_set(session->error, WEFT_ERROR_NETWORK, "what comes from the command is damaged");
-    else if (!node_session_write_all(field_integer(frame, "stream") == 2 ? STDERR_FILENO : STDOUT_FILENO, bytes, size))
-        session->status = error_system(session->error, "cannot write what the command prints");
+    } else if (!node_session_write_all(output, bytes, size)) {
+        more = false;
+        session->ended = errno == EPIPE || errno == ECONNRESET; /* nobody reads any more: no error */
+        if (!session->ended)
+            session->status = error_system(session->error, "cannot write what the command prints");
+    }
     free(bytes);
-    return session->status == WEFT_OK;
+    return more;
 }
 
 static void node_session_begin(struct node_session *session, const char *name)
@@ -154,7 +157,7 @@ static void node_session_begin(struct node_session *session, const char *name)
     if (*session->name || !*name || strspn(name, "0123456789abcdef") != strlen(name))
         return;
     snprintf(session->name, sizeof session->name, "%s", name);
-    if (session->order->terminal)
+    if (session->config->terminal)
         raw_terminal_enter();
     session->sends = thread_start(&session->sender, send_input, session) == 0;
 }
@@ -185,21 +188,35 @@ static bool node_session_take_line(void *context, const char *line, size_t size)
 
 /* ---- the whole ---- */
 
-static void put_order(struct json_writer *body, const struct node_session_order *order)
+static void put_environment(struct json_writer *body, const struct node_session_config *config)
+{
+    const char *term = getenv("TERM");
+    json_open_object(body, "environment");
+    if (config->terminal)
+        json_put_text(body, "TERM", term && *term ? term : "dumb");
+    for (char *const *entry = config->environment; entry && *entry; entry++) {
+        const char *equals = strchr(*entry, '=');
+        char *name = strndup(*entry, (size_t)(equals - *entry));
+        json_put_text(body, name ? name : "", equals + 1);
+        free(name);
+    }
+    json_close(body);
+}
+
+static void put_order(struct json_writer *body, const struct node_session_config *config)
 {
     unsigned rows, columns;
-    const char *term = getenv("TERM");
     json_begin_line(body);
     json_open_array(body, "command");
-    for (char *const *word = order->command; *word; word++)
+    for (char *const *word = config->command; *word; word++)
         json_put_text(body, NULL, *word);
     json_close(body);
-    json_put_bool(body, "terminal", order->terminal);
-    if (order->terminal) {
+    json_put_bool(body, "terminal", config->terminal);
+    if (config->terminal) {
         raw_terminal_size(&rows, &columns);
         JSON_PUT(body, "rows", rows, "columns", columns);
-        JSON_PUT_OBJECT(body, "environment", "TERM", term && *term ? term : "dumb");
     }
+    put_environment(body, config);
     json_close(body);
 }
 
@@ -217,9 +234,9 @@ static void node_session_end_session(struct node_session *session)
 {
     struct timespec deadline;
     close(session->stop[1]);
-    clock_gettime(CLOCK_REALTIME, &deadline);
+    clock_gettime(CLOCK_MONOTONIC, &deadline);
     deadline.tv_sec += JOIN_SECONDS;
-    if (session->sends && pthread_timedjoin_np(session->sender, NULL, &deadline) != 0) {
+    if (session->sends && pthread_clockjoin_np(session->sender, NULL, CLOCK_MONOTONIC, &deadline) != 0) {
         pthread_detach(session->sender); /* it waits for a server that is gone, and still uses the session */
         return;
     }
@@ -229,26 +246,30 @@ static void node_session_end_session(struct node_session *session)
     free(session);
 }
 
-static weft_status run_session(struct platform *platform, const struct node_session_order *order, int *exit_code,
-                               struct error *error)
+static weft_status run_session(struct platform *platform, const struct node_session_config *config, int64_t run,
+                               int64_t node, int *exit_code, struct error *error)
 {
     struct json_writer body;
     struct platform_path path;
     struct node_session *session = calloc(1, sizeof *session); /* the sender may outlive this call */
     if (!session)
         return error_memory(error, sizeof *session, "a session");
-    *session =
-        (struct node_session){.order = order, .sizes = -1, .stop = {-1, -1}, .exit_code = exit_code, .error = error};
+    *session = (struct node_session){.config = config,
+                                     .input = config->input,
+                                     .sizes = -1,
+                                     .stop = {-1, -1},
+                                     .exit_code = exit_code,
+                                     .error = error};
     if (pipe2(session->stop, O_CLOEXEC) != 0) {
         free(session);
         return error_system(error, "cannot make a pipe");
     }
-    if (order->terminal)
+    if (config->terminal)
         session->sizes = watch_sizes();
-    platform_path_run(&path, order->run, "nodes");
-    platform_path_number(&path, order->node);
+    platform_path_run(&path, run, "nodes");
+    platform_path_number(&path, node);
     platform_path_part(&path, "exec");
-    put_order(&body, order);
+    put_order(&body, config);
     const struct client_request request = {.method = "POST", .path = path.text, .body = json_text(&body)};
     weft_status status = request.body
                              ? client_lines(platform->client, &request, 0, node_session_take_line, session, error)
@@ -264,23 +285,22 @@ static weft_status run_session(struct platform *platform, const struct node_sess
     return status;
 }
 
-weft_status node_session_run(const char *place, char *const *command, bool terminal, int *exit_code,
-                             struct error *error)
+weft_status node_session_run(const struct node_session_config *config, int *exit_code, struct error *error)
 {
     struct platform platform;
-    char run[RUN_NAME_BYTES];
-    struct node_session_order order = {.command = command, .terminal = terminal};
+    char name[RUN_NAME_BYTES];
+    int64_t run = 0, node = 0;
     *exit_code = NODE_SESSION_FAILED; /* until the command reports its own */
-    weft_status status = run_reference_divide(place, run, sizeof run, &order.node, error);
+    weft_status status = run_reference_divide(config->place, name, sizeof name, &node, error);
     if (status == WEFT_OK)
         status = platform_open(PLATFORM_PATIENCE, &platform, error);
     if (status != WEFT_OK)
         return status;
-    if (order.node == RUN_NODE_NONE)
-        order.node = 0;
-    status = run_reference_find(&platform, run, &order.run, error);
+    if (node == RUN_NODE_NONE)
+        node = 0;
+    status = run_reference_find(&platform, name, &run, error);
     if (status == WEFT_OK)
-        status = run_session(&platform, &order, exit_code, error);
+        status = run_session(&platform, config, run, node, exit_code, error);
     platform_close(&platform);
     return status;
 }

@@ -71,6 +71,7 @@ static const struct configuration_variable variables[] = {
      "certificates that may sign that server's own, where it is not a public one"},
     {"WEFT_SERVER_USER", "a user or a number; *: any", "root and you",
      "a user besides root and you whose server on this machine is trusted without TLS"},
+    {"WEFT_SSHD", "an absolute path", "/usr/sbin/sshd", "the sshd that weft ssh-config runs in nodes"},
     {"WEFT_TIME_LIMIT", "seconds, from 0.001", "600", "longest wait of an operation for a rank that is alive"},
     {"WEFT_TOKEN_FILE", "a file of mode 0600", "weft/token in XDG_CONFIG_HOME",
      "holds your token for that server, readable by you alone"},

@@ -23,18 +23,27 @@ static const char *usual_project(const struct route_call *call)
     return !there || found.personal ? who->user : NULL;
 }
 
+/* Whose processes the caller's runs are. */
+static const char *account_of(const struct route_call *call, struct registry_user *user)
+{
+    const struct service *service = service_of(call);
+    const bool known = registry_user_get(service->reader, call->who.user, user, NULL) == WEFT_OK;
+    return known && *user->account ? user->account : service->user;
+}
+
 static weft_status show_server(struct route_call *call, struct json_writer *answer, struct error *error)
 {
     struct service *service = service_of(call);
     struct writer_slots slots = writer_slots(service->writer);
     struct disk_space_state disk;
+    struct registry_user user;
     char limits[NODE_LIMITS_TEXT_BYTES];
     json_open_object(answer, NULL);
-    JSON_PUT(answer, "version", weft_version(), "user", call->who.user, "administrator",
-             (bool)(identity_administers(&call->who)), "project", usual_project(call), "tokens", service->tokens,
-             "slot_kind", slot_kind_name(slots.kind), "slots", slots.slots, "hosts", slots.hosts, "started",
-             service->started, "isolation", accounts_isolation(), "limits", node_limits_describe(limits), "paused",
-             exits_why(&service->exits));
+    JSON_PUT(answer, "version", weft_version(), "user", call->who.user, "account", account_of(call, &user),
+             "administrator", (bool)(identity_administers(&call->who)), "project", usual_project(call), "tokens",
+             service->tokens, "slot_kind", slot_kind_name(slots.kind), "slots", slots.slots, "hosts", slots.hosts,
+             "started", service->started, "isolation", accounts_isolation(), "limits", node_limits_describe(limits),
+             "paused", exits_why(&service->exits));
     disk_space_state(service->space, &disk);
     json_open_object(answer, "disk");
     JSON_PUT(answer, "size", disk.size, "free", disk.free, "low", disk.low);
@@ -118,6 +127,7 @@ static const struct route routes[] = {
 static const struct schema schemas[] = {
     {"Server", SCHEMA({"type": "object", "properties": {
         "version": {"type": "string"}, "user": {"type": "string"}, "administrator": {"type": "boolean"},
+        "account": {"type": "string", "description": "The account of the machines whose processes your runs are."},
         "project": {"type": "string", "nullable": true,
                     "description": "The default project of a run: your personal one, or that of your token."},
         "tokens": {"type": "boolean", "description": "Whether every user needs a token."},

@@ -212,9 +212,10 @@ static void exec_session_idle(void *context)
     struct exec_session *session = context;
     if (++session->quiet % QUIET_TICKS == 0)
         http_stream_write(session->call->request, "\n", 1);
-    if (http_stream_queued(session->call->request) < QUEUED_MOST)
+    if (http_stream_queued(session->call->request) < QUEUED_MOST) {
         exec_session_drained(session);
-    session->ended_ticks += session->ended;
+        session->ended_ticks += session->ended; /* while the client is slow, there may be more in the pipes */
+    }
     finish_if_over(session);
 }
 
