@@ -270,10 +270,12 @@ static void totals_have_the_bits_of_one_rank(void **state)
 
 static void ranks_may_be_on_several_nodes(void **state)
 {
-    static const int uneven[] = {0, 0, 0, 1};
+    static const int uneven[] = {0, 0, 0, 1}, even[] = {0, 0, 1, 1}, apart[] = {0, 1, 0, 1};
     struct tables tables;
     fill_tables(&tables);
     assert_int_equal(world_run(&(struct world){.ranks = 4, .node_of = uneven}, sum_cases, &tables), 0);
+    assert_int_equal(world_run(&(struct world){.ranks = 4, .node_of = even}, sum_cases, &tables), 0);
+    assert_int_equal(world_run(&(struct world){.ranks = 4, .node_of = apart}, sum_cases, &tables), 0);
     free_tables(&tables);
 }
 
@@ -302,11 +304,16 @@ static void memory_is_what_the_header_says(void **state)
     assert_int_equal(memory_of(0, 1, 8, WEFT_F32), all + 3 * all);
     assert_int_equal(memory_of(0, 4, 4, WEFT_F32), all);
     assert_int_equal(memory_of(0, 4, 4, WEFT_BF16), all + all / 2);
-    /* two reductions at a time, which receive a root of each rank's */
-    assert_int_equal(memory_of(1, 4, 4, WEFT_F32), all + 2 * all);
-    /* buffers, the partial sums of a slice, and reductions, which receive those of the others */
-    assert_int_equal(memory_of(2, 4, 4, WEFT_F32), 2 * all + 2 * all / 4 + 2 * all * 3 / 4);
+    /* two reductions at a time, which receive a slice of the sum; in bf16 from a copy, and turned into f32 */
+    assert_int_equal(memory_of(1, 4, 4, WEFT_F32), all + 2 * all / 4);
+    assert_int_equal(memory_of(1, 4, 4, WEFT_BF16), all + 2 * (all / 2 + all / 8 + all / 4));
+    /* or, where the ranks' runs are no subtrees, a root of each rank's or more: here 2 of rank 0, and 1 of rank 1 */
+    assert_int_equal(memory_of(1, 2, 5, WEFT_F32), all + 2 * all + 2 * (2 * all + 3 * all / 2));
+    /* buffers, the partial sums of a slice, and reductions, which receive a slice of a round's sum */
+    assert_int_equal(memory_of(2, 4, 4, WEFT_F32), 2 * all + 2 * all / 4 + 2 * all / 4);
     assert_int_equal(memory_of(3, 4, 4, WEFT_F32), memory_of(2, 4, 4, WEFT_F32));
+    /* or, in a round without all ranks, those of the others */
+    assert_int_equal(memory_of(2, 4, 6, WEFT_F32), 2 * all + 2 * all / 4 + 2 * all * 3 / 4);
 }
 
 /* More than the heap has: an error, and nothing stays. */

@@ -327,7 +327,9 @@ static weft_status price_reduction(struct step_costing *costing, const struct st
     struct step_request request = {.collective = COLLECTIVE_ALLREDUCE, .bytes = bytes, .reproducible = runnable};
     if (reduces_in_place(costing))
         return step_prices_add(costing->prices, placement, &request, transfer, costing->error);
-    request.collective = runnable ? COLLECTIVE_ALLTOALL : COLLECTIVE_REDUCE_SCATTER;
+    const struct micro_batch_division division = executor_division_of(costing->config);
+    request.collective = runnable && !micro_batch_sums_scatter(costing->zero, &division) ? COLLECTIVE_ALLTOALL
+                                                                                         : COLLECTIVE_REDUCE_SCATTER;
     request.bytes = bytes * costing->roots;
     weft_status status = step_prices_add(costing->prices, placement, &request, transfer, costing->error);
     if (status != WEFT_OK || costing->zero)

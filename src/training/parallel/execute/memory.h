@@ -29,8 +29,8 @@
  *                    ZeRO-2, 3: 4 S for each of that of all micro-batches
  *     exchanges      where gradients do not move in place, for two reductions at a time: the roots of the largest group
  *                    as they are sent, and the roots of its slice from all ranks (ZeRO-2, 3: from the others), as they move and
- *                    as f32; for
- *                    all-reduces in bf16 2 E; of a tied table whose users are on two ranks, without a sparse part, the
+ *                    as f32; for reduce-scatters the largest group as it is sent, made as long as equal slices are;
+ *                    for all-reduces in bf16 2 E; of a tied table whose users are on two ranks, without a sparse part, the
  *                    other's total
  *     table rows     of a sparse part of a tied table's gradient: a number and a row for each token of a global batch
  *     copy           activations in bf16 or f16: 2 E; ZeRO-3: 2 S

@@ -38,6 +38,14 @@ bool micro_batch_runs_are_subtrees(const struct micro_batch_division *division)
            micro_batch_rounds(division) == each;
 }
 
+bool micro_batch_sums_scatter(uint32_t zero, const struct micro_batch_division *division)
+{
+    const uint32_t ranks = division->ranks;
+    if (zero >= 2) /* the micro-batches of a round are a subtree */
+        return (ranks & (ranks - 1)) == 0;
+    return zero == 1 && micro_batch_runs_are_subtrees(division);
+}
+
 static bool are_siblings(struct canonical_root left, struct canonical_root right)
 {
     return left.level == right.level && (left.start >> left.level) % 2 == 0;

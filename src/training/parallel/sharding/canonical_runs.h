@@ -40,6 +40,10 @@ struct micro_batch_share micro_batch_turns(const struct micro_batch_division *di
  * up the totals of the ranks. */
 bool micro_batch_runs_are_subtrees(const struct micro_batch_division *division);
 
+/** Whether what the ranks have is added up in the canonical order by a reduce-scatter in that order: under ZeRO-1 the sums
+ * of their runs, under ZeRO-2 and 3 the micro-batches of a round in which every rank has one. */
+bool micro_batch_sums_scatter(uint32_t zero, const struct micro_batch_division *division);
+
 /** The one that a ZeRO stage has. */
 static inline struct micro_batch_share micro_batch_share_of(uint32_t zero, const struct micro_batch_division *division,
                                                             uint32_t rank)

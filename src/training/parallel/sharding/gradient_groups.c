@@ -43,10 +43,12 @@ static bool group_has_partials(const struct gradient_groups_config *config, cons
 /* Everything that follows from the configuration without allocating: also for gradient_groups_memory(). */
 struct gradient_sizes {
     struct micro_batch_share share;
-    bool whole;
+    bool whole, scatters;
     uint32_t own_roots, all_roots, partials;
-    size_t largest, largest_slice; /* elements of a group, and of this rank's slice of one */
-    size_t slices;                 /* elements of all slices of this rank */
+    size_t largest;              /* elements of a group */
+    size_t exchanged, own_slice; /* of one whose roots are sent to owners, and of this rank's slice of one */
+    size_t padded, even;         /* of one that is copied to be scattered, and of an even slice */
+    size_t slices;               /* elements of all slices of this rank */
     size_t flat, moving, bf16, partial, send, receive, received, shared; /* elements */
 };
 
@@ -61,6 +63,7 @@ static struct gradient_sizes sizes_of(const struct gradient_groups_config *confi
     struct gradient_sizes sizes = {
         .share = gradient_groups_share(config, rank, ranks),
         .whole = !config->zero && micro_batch_runs_are_subtrees(&division),
+        .scatters = micro_batch_sums_scatter(config->zero, &division),
     };
     const bool slices = by_slices(config->zero), rounds = config->type == WEFT_BF16;
     for (uint32_t r = 0; r < ranks; r++) {
@@ -75,8 +78,15 @@ static struct gradient_sizes sizes_of(const struct gradient_groups_config *confi
         const size_t count = config->ranges[g].count;
         sizes.largest = larger_count(sizes.largest, count);
         sizes.slices += config->zero ? group_slice_of(&config->ranges[g], rank, ranks).count : count;
-        sizes.largest_slice = larger_count(sizes.largest_slice, group_slice_of(&config->ranges[g], rank, ranks).count);
         sizes.partial += !slices && group_has_partials(config, &config->ranges[g]) ? count : 0;
+        const size_t even = sizes.scatters ? group_even_slice(&config->ranges[g], ranks) : 0;
+        sizes.even = larger_count(sizes.even, even);
+        if (rounds || even * ranks != count)
+            sizes.padded = larger_count(sizes.padded, even * ranks);
+        if (even && !(slices && config->micro_batches % ranks)) /* no round in which ranks have none */
+            continue;
+        sizes.exchanged = larger_count(sizes.exchanged, count);
+        sizes.own_slice = larger_count(sizes.own_slice, group_slice_of(&config->ranges[g], rank, ranks).count);
     }
     /* The rank's last micro-batch stays in its place; under ZeRO-2 and 3 every one is pushed. */
     sizes.partials = slices ? canonical_stack_room(0, config->micro_batches)
@@ -90,8 +100,9 @@ static struct gradient_sizes sizes_of(const struct gradient_groups_config *confi
         sizes.bf16 = rounds ? config->elements : 0;
         return sizes;
     }
-    sizes.send = rounds || sizes.own_roots > 1 ? sizes.own_roots * sizes.largest : 0;
-    sizes.receive = sizes.all_roots * sizes.largest_slice;
+    sizes.send = rounds || sizes.own_roots > 1 ? sizes.own_roots * sizes.exchanged : 0;
+    sizes.send = larger_count(sizes.send, sizes.padded);
+    sizes.receive = larger_count(sizes.all_roots * sizes.own_slice, sizes.even);
     sizes.received = rounds ? sizes.receive : 0;
     sizes.shared = rounds && !config->zero ? sizes.largest : 0;
     return sizes;
@@ -212,6 +223,7 @@ weft_status gradient_groups_open(const struct gradient_groups_config *config, st
     const struct gradient_sizes sizes = sizes_of(config, groups->rank, groups->ranks);
     groups->share = sizes.share;
     groups->whole = sizes.whole;
+    groups->scatters = sizes.scatters;
     groups->own_roots = sizes.own_roots;
     groups->all_roots = sizes.all_roots;
     status = gradient_groups_allocate(groups, &sizes, error);
@@ -279,11 +291,11 @@ float *gradient_partial(struct gradient_groups *groups, const struct gradient_gr
 }
 
 void gradient_partials_push(struct gradient_groups *groups, struct gradient_group *group, const float *const *arrays,
-                            uint32_t number, size_t count, uint32_t micro_batch)
+                            uint32_t number, size_t count, uint32_t level, uint32_t micro_batch)
 {
     struct device *device = groups->config.device;
     struct canonical_stack *stack = &group->stack;
-    const struct canonical_root first = {.level = number - 1, .start = micro_batch};
+    const struct canonical_root first = {.level = level + number - 1, .start = micro_batch};
     if (number == 1 && canonical_stack_continues(stack, first)) {
         gradient_sums_add(groups, gradient_partial(groups, group, stack->depth - 1), arrays[0], count);
         canonical_stack_push(stack, first);
@@ -339,7 +351,7 @@ void gradient_groups_add(struct gradient_groups *groups, uint32_t number)
         group->stack.depth = 0;
     gradient_sums_round(groups, place, group->range.count);
     if (++group->added < groups->share.count) {
-        gradient_partials_push(groups, group, (const float *const[]){place}, 1, group->range.count, micro_batch);
+        gradient_partials_push(groups, group, (const float *const[]){place}, 1, group->range.count, 0, micro_batch);
         return;
     }
     group->added = 0;

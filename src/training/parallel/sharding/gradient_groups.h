@@ -13,9 +13,11 @@
  * Then gradient_groups_total() is the sum: of the whole group under ZeRO-0, otherwise of this rank's slice. Frozen
  * groups are neither summed nor reduced, and their totals are 0.
  *
- * Partial sums are the roots of canonical_runs.h. If every rank's run is one root (equal runs of a power of two) and
- * totals are wanted on all ranks, the library's all-reduce adds them in that order. Otherwise ranks send their roots to
- * the owners of the slices, which add them.
+ * Partial sums are the roots of canonical_runs.h. If every rank's run is one root (equal runs of a power of two), the
+ * library's collectives add them in that order: an all-reduce where totals are wanted on all ranks, otherwise a
+ * reduce-scatter of each group with even slices (slices.h), as of the rounds of ZeRO-2 and 3 on a power of two of ranks.
+ * They carry sums over the network once for each host. In other cases ranks send their roots to the owners of the
+ * slices, which add them.
  *
  * With gradients in bf16 every leaf and every sum is rounded, on one rank too, and half the bytes move.
  *
@@ -84,7 +86,7 @@ void gradient_groups_add(struct gradient_groups *groups, uint32_t group);
  * place is in a buffer. The place must be left alone until the reduction is finished. A rank without a micro-batch in
  * that round calls it, too. On one rank there is nothing to do.
  *
- * Errors: those of weft_alltoallv() and weft_allreduce(); the groups may only be closed then.
+ * Errors: those of weft_alltoallv(), weft_reduce_scatter() and weft_allreduce(); the groups may only be closed then.
  */
 weft_status gradient_groups_reduce_start(struct gradient_groups *groups, uint32_t group, uint32_t round,
                                          uint32_t buffer, size_t offset, struct error *error);

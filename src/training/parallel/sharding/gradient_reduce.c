@@ -109,14 +109,15 @@ static const void *lay_out_sent(struct gradient_groups *groups, struct gradient_
     float *place = exchange->place;
     const bool is_round = exchange->round != UINT32_MAX;
     const uint32_t partials = is_round ? 0 : group->stack.depth;
+    const bool copies = groups->rounds || groups->own_roots > 1;
     if (is_round && computes)
         gradient_sums_round(groups, place + group->slice.first, group->slice.count);
     for (uint32_t r = 0; r < groups->ranks; r++) {
         const struct group_slice *slice = &group->slices[r];
         const bool has = computes && !(is_round && r == groups->rank);
         counts[r] = has ? (partials + 1) * slice->count : 0;
-        places[r] = exchange->send ? used : slice->first;
-        for (uint32_t i = 0; exchange->send && has && i <= partials; i++) {
+        places[r] = copies ? used : slice->first;
+        for (uint32_t i = 0; copies && has && i <= partials; i++) {
             const float *from = (i < partials ? gradient_partial(groups, group, i) : place) + slice->first;
             char *to = exchange->send + used * groups->element;
             if (groups->rounds)
@@ -126,11 +127,40 @@ static const void *lay_out_sent(struct gradient_groups *groups, struct gradient_
             used += slice->count;
         }
     }
-    return exchange->send ? (const void *)exchange->send : place;
+    return copies ? (const void *)exchange->send : place;
 }
 
 static weft_status finish_exchange(struct gradient_groups *groups, struct gradient_exchange *exchange,
                                    struct error *error);
+
+/* Whether all ranks have a part in this reduction, and equal slices of its result. */
+static bool is_scattered(const struct gradient_groups *groups, const struct gradient_group *group, uint32_t round)
+{
+    return groups->scatters && group_even_slice(&group->range, groups->ranks) > 0 &&
+           (round == UINT32_MAX || round_has_rank(groups, round, groups->ranks - 1));
+}
+
+/* Every rank's sum, of which each owner gets its slice of the sum of all. Slices must be equal for that: the last ones
+ * are made as long as the others. */
+static weft_status start_scatter(struct gradient_groups *groups, struct gradient_group *group,
+                                 struct gradient_exchange *exchange, struct error *error)
+{
+    const size_t even = group_even_slice(&group->range, groups->ranks), count = group->range.count;
+    struct device *device = groups->config.device;
+    const void *sent = exchange->send;
+    if (groups->rounds)
+        device->to_activations(device, count, exchange->place, exchange->send);
+    else if (even * groups->ranks > count)
+        memcpy(exchange->send, exchange->place, count * groups->element);
+    else
+        sent = exchange->place;
+    if (even * groups->ranks > count)
+        memset(exchange->send + count * groups->element, 0, (even * groups->ranks - count) * groups->element);
+    return library_error(gradient_context(groups),
+                         weft_reduce_scatter_start(sent, exchange->receive, even, groups->config.type, WEFT_SUM,
+                                                   groups->comm, &exchange->request),
+                         error);
+}
 
 static weft_status start_exchange(struct gradient_groups *groups, uint32_t number, uint32_t round, float *place,
                                   struct error *error)
@@ -144,6 +174,9 @@ static weft_status start_exchange(struct gradient_groups *groups, uint32_t numbe
     exchange->group = number;
     exchange->round = round;
     exchange->place = place;
+    exchange->scattered = is_scattered(groups, group, round);
+    if (exchange->scattered)
+        return start_scatter(groups, group, exchange, error);
     size_t *counts = exchange->counts, *received = counts + 2 * (size_t)groups->ranks;
     const void *sent = lay_out_sent(groups, group, exchange, round == UINT32_MAX || round < groups->share.count);
     lay_out_received(groups, group, round, received, received + groups->ranks);
@@ -214,7 +247,15 @@ static weft_status start_sharing(struct gradient_groups *groups, const struct gr
                          error);
 }
 
-/* A round's gradients of this rank's slice, in the order of their micro-batches. */
+static uint32_t log2_of(uint32_t power)
+{
+    uint32_t level = 0;
+    while (power >> (level + 1))
+        level++;
+    return level;
+}
+
+/* A round's gradients of this rank's slice, in the order of their micro-batches, or their sum. */
 static void push_round(struct gradient_groups *groups, struct gradient_group *group,
                        const struct gradient_exchange *exchange, const float *received)
 {
@@ -223,12 +264,16 @@ static void push_round(struct gradient_groups *groups, struct gradient_group *gr
     uint32_t count = 0;
     if (!group->added)
         group->stack.depth = 0;
-    for (uint32_t r = 0; r < groups->ranks && round_has_rank(groups, exchange->round, r); r++) {
+    if (exchange->scattered) {
+        gradient_partials_push(groups, group, &received, 1, each, log2_of(groups->ranks), group->added);
+        group->added += groups->ranks;
+    }
+    for (uint32_t r = 0; !exchange->scattered && r < groups->ranks && round_has_rank(groups, exchange->round, r); r++) {
         arrays[count++] = r == groups->rank ? exchange->place + group->slice.first : received + places[r];
         const bool is_left = (group->added + count) % 2 && group->added + count < groups->config.micro_batches;
         if (is_left && r + 1 < groups->ranks)
             continue;
-        gradient_partials_push(groups, group, arrays, count, each, group->added);
+        gradient_partials_push(groups, group, arrays, count, each, 0, group->added);
         group->added += count;
         count = 0;
     }
@@ -251,8 +296,10 @@ static weft_status finish_exchange(struct gradient_groups *groups, struct gradie
     exchange->busy = false;
     if (status != WEFT_OK)
         return status;
-    for (uint32_t r = 0; r < groups->ranks; r++)
+    for (uint32_t r = 0; r < groups->ranks && !exchange->scattered; r++)
         count += received[r];
+    if (exchange->scattered)
+        count = own->count;
     if (groups->rounds)
         device->from_activations(device, count, exchange->receive, arrays);
     if (exchange->round != UINT32_MAX) {
@@ -260,7 +307,8 @@ static weft_status finish_exchange(struct gradient_groups *groups, struct gradie
         return WEFT_OK;
     }
     group->stack.depth = 0;
-    fold_roots(groups, group, arrays);
+    if (!exchange->scattered)
+        fold_roots(groups, group, arrays);
     device->copy(device, groups->flat + group->range.offset + own->first, arrays, own->count * sizeof(float));
     return groups->config.zero ? WEFT_OK : start_sharing(groups, group, error);
 }

@@ -176,12 +176,13 @@ static double reductions_seconds(const struct bound *bound)
     const struct strategy *strategy = bound->strategy;
     const double gradient = (double)weft_type_size(bound->planner->setting.config->gradients),
                  weight = (double)weft_type_size(strategy->precision), times = strategy->zero < 2 ? 1 : bound->rounds;
-    const bool in_place = bound_reduces_in_place(bound);
+    const struct micro_batch_division division = bound_division(bound);
+    const bool in_place = bound_reduces_in_place(bound), scatters = micro_batch_sums_scatter(strategy->zero, &division);
     for (uint32_t p = 0; p < bound_pipeline(bound); p++) {
         const struct bound_rank *rank = &bound->ranks[p];
         const double summed = rank->summed * gradient * times;
-        bound->bytes[PLACE_REDUCE][p] = in_place ? summed : 0;
-        bound->bytes[PLACE_EXCHANGE][p] = in_place ? 0 : summed;
+        bound->bytes[PLACE_REDUCE][p] = in_place ? summed : scatters ? summed / 2 : 0; /* half of a sum on all ranks */
+        bound->bytes[PLACE_EXCHANGE][p] = in_place || scatters ? 0 : summed;
         bound->bytes[PLACE_GATHER][p] = strategy->zero == 3 ? rank->elements * weight * gathered_times(bound, rank)
                                         : strategy->zero || in_place ? 0
                                                                      : summed;
@@ -288,9 +289,13 @@ static weft_status lane_reduce(const struct bound *bound, struct bound_lane *lan
     const struct micro_batch_division division = bound_division(bound);
     const uint32_t roots = strategy->zero < 2 ? canonical_roots_of_runs(&division) : 1;
     double seconds, share = 0;
-    weft_status status = bound_reduces_in_place(bound)
-                             ? lane_price(bound, lane, COLLECTIVE_ALLREDUCE, bytes, &seconds, error)
-                             : lane_price(bound, lane, COLLECTIVE_ALLTOALL, bytes * roots, &seconds, error);
+    weft_status status =
+        bound_reduces_in_place(bound)
+            ? lane_price(bound, lane, COLLECTIVE_ALLREDUCE, bytes, &seconds, error)
+            : lane_price(bound, lane,
+                         micro_batch_sums_scatter(strategy->zero, &division) ? COLLECTIVE_REDUCE_SCATTER
+                                                                             : COLLECTIVE_ALLTOALL,
+                         bytes * roots, &seconds, error);
     if (status == WEFT_OK && !strategy->zero && !bound_reduces_in_place(bound))
         status = lane_price(bound, lane, COLLECTIVE_ALLGATHER, bytes, &share, error);
     lane->before += (strategy->zero < 2 ? 1 : bound->rounds) * (seconds + share);

@@ -20,7 +20,8 @@ struct gradient_exchange {
     bool busy;
     uint32_t group, round;
     weft_request *request;
-    char *send;      /**< as it moves; NULL: from the place */
+    bool scattered;  /**< by a reduce-scatter: what is received is the sum of all ranks */
+    char *send;      /**< as it moves, where it does not move from the place */
     char *receive;   /**< as it moves */
     float *received; /**< as f32; the same memory where it moves so */
     float *place;    /**< the gradient; NULL: none in this round */
@@ -39,6 +40,7 @@ struct gradient_groups {
     uint32_t rank, ranks;
     struct micro_batch_share share;
     bool whole;     /**< ZeRO-0 where every rank's run is one root: all-reduce */
+    bool scatters;  /**< micro_batch_sums_scatter(): reduce-scatter of groups with even slices */
     bool rounds;    /**< gradients are rounded to bf16 */
     size_t element; /**< bytes of one as it moves */
     struct gradient_group *groups;
@@ -75,10 +77,10 @@ void gradient_sums_round(struct gradient_groups *groups, float *array, size_t co
 /** Partial sum `number` of a group. */
 float *gradient_partial(struct gradient_groups *groups, const struct gradient_group *group, uint32_t number);
 
-/** Add the gradients of `number` more micro-batches from `micro_batch` on to the partial sums: `count` elements each.
- * Two must be siblings in the tree. */
+/** Add `number` more arrays of `count` elements to the partial sums: sums of 2^level micro-batches each, which begin at
+ * `micro_batch`. Two must be siblings in the tree. */
 void gradient_partials_push(struct gradient_groups *groups, struct gradient_group *group, const float *const *arrays,
-                            uint32_t number, size_t count, uint32_t micro_batch);
+                            uint32_t number, size_t count, uint32_t level, uint32_t micro_batch);
 
 /** Add up what is left, from right to left, into the first partial sum. */
 void gradient_partials_fold(struct gradient_groups *groups, struct gradient_group *group, size_t count);
