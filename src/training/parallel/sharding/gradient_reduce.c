@@ -140,8 +140,8 @@ static bool is_scattered(const struct gradient_groups *groups, const struct grad
            (round == UINT32_MAX || round_has_rank(groups, round, groups->ranks - 1));
 }
 
-/* Every rank's sum, of which each owner gets its slice of the sum of all. Slices must be equal for that: the last ones
- * are made as long as the others. */
+/* The sums of all ranks are added up, and each owner gets its slice. Slices must be equal for that: the last ones are made
+ * as long as the others. */
 static weft_status start_scatter(struct gradient_groups *groups, struct gradient_group *group,
                                  struct gradient_exchange *exchange, struct error *error)
 {
