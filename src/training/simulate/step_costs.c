@@ -91,9 +91,15 @@ static weft_status place_ranks(struct step_costing *costing)
 
 /* ---- layers ---- */
 
+/* What a rank has of so many elements: the largest slice, as weft train makes them of whole blocks. */
 static double slice_of(const struct step_costing *costing, double elements)
 {
-    return costing->zero ? elements / costing_extent(costing, MESH_DATA) : elements;
+    const uint32_t ranks = costing_extent(costing, MESH_DATA);
+    if (!costing->zero || !costing->implementation->runnable)
+        return costing->zero ? elements / ranks : elements;
+    const size_t blocks = (tree_blocks((size_t)elements) + ranks - 1) / ranks;
+    const double slice = (double)(blocks * DEVICE_SQUARES_BLOCK);
+    return slice < elements ? slice : elements;
 }
 
 static double seconds_of(const struct step_costing *costing, uint32_t device, const struct layer_work *work)
@@ -319,6 +325,15 @@ static bool reduces_in_place(const struct step_costing *costing)
     return !costing->zero && (!costing->implementation->runnable || micro_batch_runs_are_subtrees(&division));
 }
 
+/* Whether weft train reduces `bytes` of gradients by a reduce-scatter: there is a block of them for each rank. */
+static bool reduces_by_scatter(const struct step_costing *costing, double bytes)
+{
+    const struct micro_batch_division division = executor_division_of(costing->config);
+    const struct group_range range = {.count = (size_t)(bytes / wire_bytes(costing))};
+    return micro_batch_sums_scatter(costing->zero, &division) &&
+           group_even_slice(&range, costing_extent(costing, MESH_DATA)) > 0;
+}
+
 /* The collectives that reduce `bytes` of gradients. */
 static weft_status price_reduction(struct step_costing *costing, const struct step_placement *placement, double bytes,
                                    struct step_transfer *transfer)
@@ -327,9 +342,8 @@ static weft_status price_reduction(struct step_costing *costing, const struct st
     struct step_request request = {.collective = COLLECTIVE_ALLREDUCE, .bytes = bytes, .reproducible = runnable};
     if (reduces_in_place(costing))
         return step_prices_add(costing->prices, placement, &request, transfer, costing->error);
-    const struct micro_batch_division division = executor_division_of(costing->config);
-    request.collective = runnable && !micro_batch_sums_scatter(costing->zero, &division) ? COLLECTIVE_ALLTOALL
-                                                                                         : COLLECTIVE_REDUCE_SCATTER;
+    request.collective =
+        runnable && !reduces_by_scatter(costing, bytes) ? COLLECTIVE_ALLTOALL : COLLECTIVE_REDUCE_SCATTER;
     request.bytes = bytes * costing->roots;
     weft_status status = step_prices_add(costing->prices, placement, &request, transfer, costing->error);
     if (status != WEFT_OK || costing->zero)

@@ -14,7 +14,7 @@
  * Bytes of one rank.
  *
  * With E elements in the flat array of the rank's layers (its stages' parameters and the gaps between them), D ranks on
- * the data axis, S = E / D (to a block for each group), G the elements of the largest unit's groups, and L the elements
+ * the data axis, S = E / D (at most a block more for each group), G the elements of the largest unit's groups, and L the elements
  * of the largest group:
  *
  *     weights        4 E; ZeRO-3: 4 S
@@ -29,7 +29,8 @@
  *                    ZeRO-2, 3: 4 S for each of that of all micro-batches
  *     exchanges      where gradients do not move in place, for two reductions at a time: the roots of the largest group
  *                    as they are sent, and the roots of its slice from all ranks (ZeRO-2, 3: from the others), as they move and
- *                    as f32; for reduce-scatters the largest group as it is sent, made as long as equal slices are;
+ *                    as f32; for reduce-scatters a slice of the largest group, as it moves and as f32, and that group as it is
+ *                    sent, unless it is of f32 and divides into equal slices;
  *                    for all-reduces in bf16 2 E; of a tied table whose users are on two ranks, without a sparse part, the
  *                    other's total
  *     table rows     of a sparse part of a tied table's gradient: a number and a row for each token of a global batch

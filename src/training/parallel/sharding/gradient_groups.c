@@ -79,6 +79,8 @@ static struct gradient_sizes sizes_of(const struct gradient_groups_config *confi
         sizes.largest = larger_count(sizes.largest, count);
         sizes.slices += config->zero ? group_slice_of(&config->ranges[g], rank, ranks).count : count;
         sizes.partial += !slices && group_has_partials(config, &config->ranges[g]) ? count : 0;
+        if (config->ranges[g].frozen) /* not reduced */
+            continue;
         const size_t even = sizes.scatters ? group_even_slice(&config->ranges[g], ranks) : 0;
         sizes.even = larger_count(sizes.even, even);
         if (rounds || even * ranks != count)

@@ -7,8 +7,8 @@
  *
  *     ZeRO-0, 1   the place is in a flat array. gradient_groups_add() adds what is there to partial sums; after the
  *                 rank's last micro-batch, one reduction sums over the ranks.
- *     ZeRO-2, 3   the place is in one of a few moving buffers; there is no flat array. Each round is reduced: every
- *                 rank's gradient goes, slice by slice, to the owners of the slices, which keep the partial sums.
+ *     ZeRO-2, 3   the place is in one of a few moving buffers; there is no flat array. Each round is reduced: the
+ *                 owners of slices get the gradients of all ranks, or their sum, and keep the partial sums.
  *
  * Then gradient_groups_total() is the sum: of the whole group under ZeRO-0, otherwise of this rank's slice. Frozen
  * groups are neither summed nor reduced, and their totals are 0.
@@ -16,7 +16,8 @@
  * Partial sums are the roots of canonical_runs.h. If every rank's run is one root (equal runs of a power of two), the
  * library's collectives add them in that order: an all-reduce where totals are wanted on all ranks, otherwise a
  * reduce-scatter of each group with even slices (slices.h), as of the rounds of ZeRO-2 and 3 on a power of two of ranks.
- * They carry sums over the network once for each host. In other cases ranks send their roots to the owners of the
+ * Where hosts have equally many ranks, a power of two of neighbors, these carry sums over the network
+ * once for each host. In other cases ranks send their roots to the owners of the
  * slices, which add them.
  *
  * With gradients in bf16 every leaf and every sum is rounded, on one rank too, and half the bytes move.

@@ -20,7 +20,7 @@ struct group_slice {
 /** A group, as an object of this directory needs it: a range of the flat array. */
 struct group_range {
     size_t offset, count; /**< elements; `count` 0: it is not on this rank */
-    uint32_t turn;        /**< which ranks have a block more; ranges with the same size and turn have the same slices */
+    uint32_t turn;        /**< which ranks have a block, of fewer than ranks; the same size and turn: the same slices */
     bool frozen;          /**< none of it is trained: its gradient is not summed */
     bool total_only;      /**< nothing is added to its gradient here: the total comes from another rank */
     bool central;         /**< rank 0 has all of it: a parameter server */

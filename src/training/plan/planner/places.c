@@ -40,7 +40,8 @@ static uint32_t unit_of(const struct place_counting *counting, uint32_t rank, ui
 }
 
 /* One group. Of an array that it assembles or exchanges, a unit with m of its n ranks lacks (n - m) / n; of one that it
- * sums, k units take in 2 (k - 1) arrays together: each must give its part and receive the total. */
+ * sums, k units take in 2 (k - 1) arrays together: each must give its part and receive the total; k ranks of a host, which
+ * read each other's memory, k arrays. */
 static void count_group(struct place_counting *counting, uint32_t level, uint32_t pipeline, uint32_t tensor,
                         struct place_volume *volume)
 {
@@ -61,7 +62,7 @@ static void count_group(struct place_counting *counting, uint32_t level, uint32_
             volume->units++;
         counting->seen[unit] = pipeline + 1;
     }
-    volume->arrays[PLACE_REDUCE] += 2 * (units - 1);
+    volume->arrays[PLACE_REDUCE] += level ? 2 * (units - 1) : units;
 }
 
 static void count_level(struct place_counting *counting, uint32_t level)

@@ -15,7 +15,7 @@
 enum place_transfer {
     PLACE_GATHER,   /**< an array is assembled on all ranks */
     PLACE_EXCHANGE, /**< each rank sends a part of its array to each other one */
-    PLACE_REDUCE,   /**< an array is summed on all ranks, in place */
+    PLACE_REDUCE,   /**< an array is summed on all ranks, in place; half of it: each rank gets a part of the sum */
     PLACE_TRANSFERS
 };
 
