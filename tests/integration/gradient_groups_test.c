@@ -14,9 +14,9 @@
 
 #include <cmocka.h>
 
-enum { GROUPS = 9, FROZEN = 5, BATCH_MOST = 9, STEPS = 2, TYPES = 2 };
+enum { GROUPS = 10, FROZEN = 5, BATCH_MOST = 9, STEPS = 2, TYPES = 2 };
 
-static const size_t counts[GROUPS] = {16, 0, 4096, 3 * 4096, 1, 4096 + 32, 2 * 4096, 4097 * 16, 4095};
+static const size_t counts[GROUPS] = {16, 0, 4096, 3 * 4096, 1, 4096 + 32, 2 * 4096, 4097 * 16, 4095, 28 * 4096 + 16};
 
 /* ---- what is expected ---- */
 
@@ -124,7 +124,7 @@ enum { BUFFERS = 2, SKIPPED = 16 }; /* elements at the beginning of a buffer tha
 /* The order of a backward pass: from last to first; and one in which neighbors are not reduced one after the other. */
 static uint32_t group_in_turn(const struct gradient_run *run, uint32_t turn)
 {
-    return run->step % 2 == 0 ? GROUPS - 1 - turn : turn * 2 % GROUPS;
+    return run->step % 2 == 0 ? GROUPS - 1 - turn : turn * 3 % GROUPS;
 }
 
 static void write_gradient(struct gradient_run *run, uint32_t group, uint32_t index, float *place)
@@ -220,7 +220,7 @@ static int sum_case(weft_context *context, int rank, struct device *device, cons
         .type = is_rounded(config->type) ? WEFT_BF16 : WEFT_F32,
         .bucket_bytes = config->bucket_bytes,
         .buffers = BUFFERS,
-        .buffer_elements = SKIPPED + 4097 * 16,
+        .buffer_elements = SKIPPED + 28 * 4096 + 16,
     };
     struct gradient_run run = {.config = *config, .share = gradient_groups_share(&groups, (uint32_t)rank, ranks)};
     CHECK(gradient_groups_open(&groups, &run.groups, &run.error) == WEFT_OK);

@@ -325,7 +325,7 @@ static bool reduces_in_place(const struct step_costing *costing)
     return !costing->zero && (!costing->implementation->runnable || micro_batch_runs_are_subtrees(&division));
 }
 
-/* Whether weft train reduces `bytes` of gradients by a reduce-scatter: there is a block of them for each rank. */
+/* Whether weft train reduces `bytes` of gradients by a reduce-scatter: their slices are even. */
 static bool reduces_by_scatter(const struct step_costing *costing, double bytes)
 {
     const struct micro_batch_division division = executor_division_of(costing->config);

@@ -16,9 +16,8 @@
  * Partial sums are the roots of canonical_runs.h. If every rank's run is one root (equal runs of a power of two), the
  * library's collectives add them in that order: an all-reduce where totals are wanted on all ranks, otherwise a
  * reduce-scatter of each group with even slices (slices.h), as of the rounds of ZeRO-2 and 3 on a power of two of ranks.
- * Where hosts have equally many ranks, a power of two of neighbors, these carry sums over the network
- * once for each host. In other cases ranks send their roots to the owners of the
- * slices, which add them.
+ * Where hosts have equally many ranks, a power of two of neighbors, these carry sums over the network once for each
+ * host. In other cases ranks send their roots to the owners of the slices, which add them.
  *
  * With gradients in bf16 every leaf and every sum is rounded, on one rank too, and half the bytes move.
  *
