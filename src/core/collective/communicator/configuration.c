@@ -86,7 +86,7 @@ static const struct configuration_variable variables[] = {
      "DNNL_MAX_CPU_ISA"},
     {"XDG_CACHE_HOME", "a directory", "HOME and .cache",
      "where measured links and sweeps are kept, in weft, and code that weft submit has sent, for a week"},
-    {"XDG_CONFIG_HOME", "a directory", "HOME and .config", "where your token for a Weft server is, in weft"},
+    {"XDG_CONFIG_HOME", "a directory", "HOME and .config", "where your token for a Weft server and your keys for weft ssh-config are, in weft"},
     {"XDG_STATE_HOME", "a directory", "HOME and .local/state",
      "where weft run keeps its records, in weft/runs, and weft serve its state, in weft/platform"},
 };
