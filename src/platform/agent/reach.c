@@ -94,6 +94,22 @@ static weft_status reach_begin(const char *directory, const struct node_exec_ord
     }
 }
 
+/*
+ * The other node is on another machine, and this is a job of Slurm: run this program there, in a step of the job, with the
+ * same words. It then finds the node in its own machine's directories. Returns only if that fails.
+ */
+static void reach_by_srun(const char *directory, const char *host, char *line)
+{
+    char program[FILE_PATH_BYTES], job[64];
+    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (length < 0)
+        return;
+    program[length] = '\0';
+    snprintf(job, sizeof job, "--jobid=%s", getenv("SLURM_JOB_ID"));
+    execlp("srun", "srun", job, "--overlap", "--nodes=1", "--ntasks=1", "--nodelist", host, "--mpi=none", "--gres=none",
+           "--cpu-bind=none", "--quiet", "--unbuffered", program, "node-reach", directory, host, line, (char *)NULL);
+}
+
 int node_reach_main(const char *directory, const char *host, char *const *words)
 {
     char found[FILE_PATH_BYTES], *line = reach_join(words);
@@ -105,6 +121,13 @@ int node_reach_main(const char *directory, const char *host, char *const *words)
     weft_status status = line ? WEFT_OK : error_memory(&error, 1, "a command");
     if (status == WEFT_OK)
         status = reach_find_node(directory, host, found, &error);
+    if (status == WEFT_OK && getenv("SLURM_JOB_ID") && !file_is_directory(found)) {
+        const char *own = getenv("SLURMD_NODENAME");
+        if (!own || strcmp(own, host) != 0) {
+            reach_by_srun(directory, host, line);
+            status = error_system(&error, "cannot run srun, by which the nodes of a job of Slurm are reached");
+        }
+    }
     if (status == WEFT_OK) {
         error_clear(&error); /* the order could not be read */
         status = reach_begin(found, &order, &exec, &error);

@@ -266,6 +266,8 @@ static weft_status write_down(struct controller *controller, int64_t now, struct
         return status;
     status = hear_all(controller, now, error);
     if (status == WEFT_OK)
+        status = hosts_look(controller, now, error);
+    if (status == WEFT_OK)
         status = budget_end_exhausted(controller, now, error);
     if (status == WEFT_OK)
         status = budget_accrue(controller, now, error);
@@ -349,6 +351,8 @@ weft_status controller_step(struct controller *controller, int64_t now, int64_t 
         *next = accrues;
     if (controller->parked && *next > controller->accrues_at)
         *next = controller->accrues_at > now ? controller->accrues_at : now;
+    if (!controller->config.engine->one_machine && *next > controller->hosts_at)
+        *next = controller->hosts_at > now ? controller->hosts_at : now;
     if (controller->pause_ends && *next > controller->pause_ends)
         *next = controller->pause_ends;
     return status;

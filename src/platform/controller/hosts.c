@@ -8,11 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define HOSTS_PERIOD 5000 /* milliseconds between two looks at the hosts of an engine of other machines */
+
 struct hosts_seen {
     struct controller *controller;
     int64_t now;
     weft_status status;
     struct error *error;
+    bool changed;
 };
 
 bool hosts_find(const struct controller *controller, const char *name, uint32_t *host)
@@ -59,6 +62,9 @@ static bool see_host(void *context, const struct engine_host *host)
     memcpy(row.host, added->name, sizeof row.host);
     memcpy(row.pod, added->pod, sizeof row.pod);
     seen->status = registry_host_put(controller->config.registry, &row, seen->now, seen->error);
+    if (seen->status == WEFT_OK && !host->up)
+        seen->status =
+            registry_host_lose(controller->config.registry, host->name, host->reason, seen->now, seen->error);
     return seen->status == WEFT_OK;
 }
 
@@ -124,7 +130,7 @@ static weft_status add_pods(struct controller *controller, struct error *error)
 weft_status hosts_open(struct controller *controller, int64_t now, struct error *error)
 {
     struct engine *engine = controller->config.engine;
-    struct hosts_seen seen = {controller, now, WEFT_OK, error};
+    struct hosts_seen seen = {controller, now, WEFT_OK, error, false};
     weft_status status = database_begin(controller->config.registry, DATABASE_DURABLE, error);
     if (status != WEFT_OK)
         return status;
@@ -141,6 +147,36 @@ weft_status hosts_open(struct controller *controller, int64_t now, struct error 
     if (status == WEFT_OK)
         status = add_pods(controller, error);
     return status == WEFT_OK ? controller_hosts_changed(controller, error) : status;
+}
+
+/* ---- they come and go ---- */
+
+static bool look_at_host(void *context, const struct engine_host *engine_host)
+{
+    struct hosts_seen *seen = context;
+    struct database *registry = seen->controller->config.registry;
+    uint32_t host;
+    if (!hosts_find(seen->controller, engine_host->name, &host) ||
+        registry_host_is_lost(seen->controller->hosts[host].state) == !engine_host->up)
+        return true;
+    seen->changed = true;
+    seen->status = engine_host->up
+                       ? registry_host_heard(registry, engine_host->name, seen->now, seen->error)
+                       : registry_host_lose(registry, engine_host->name, engine_host->reason, seen->now, seen->error);
+    return seen->status == WEFT_OK;
+}
+
+weft_status hosts_look(struct controller *controller, int64_t now, struct error *error)
+{
+    struct engine *engine = controller->config.engine;
+    struct hosts_seen seen = {controller, now, WEFT_OK, error, false};
+    if (engine->one_machine || (controller->hosts_at && now < controller->hosts_at))
+        return WEFT_OK;
+    controller->hosts_at = now + HOSTS_PERIOD;
+    weft_status status = engine->hosts(engine, look_at_host, &seen, error);
+    if (status == WEFT_OK)
+        status = seen.status;
+    return status == WEFT_OK && seen.changed ? controller_hosts_changed(controller, error) : status;
 }
 
 /* ---- whether there are enough ---- */
@@ -177,7 +213,7 @@ bool hosts_suffice(const struct controller *controller, const struct controlled_
 }
 
 /* What can be done about hosts that take no runs: so many are in each state. */
-static void advise(const uint32_t closed[REGISTRY_HOST_STATES], char *text, size_t size)
+static void advise(const uint32_t closed[REGISTRY_HOST_STATES], bool one_machine, char *text, size_t size)
 {
     const uint32_t drained = closed[REGISTRY_HOST_DRAINED], cordoned = closed[REGISTRY_HOST_CORDONED];
     uint32_t lost = 0;
@@ -188,7 +224,9 @@ static void advise(const uint32_t closed[REGISTRY_HOST_STATES], char *text, size
                         : drained           ? "'weft nodes resume' opens a drained one"
                                             : "";
     snprintf(text, size, "%s%s%s", opens, *opens && lost ? ", " : "",
-             lost ? "a lost one is back when the server is started with it" : "");
+             !lost         ? ""
+             : one_machine ? "a lost one is back when the server is started with it"
+                           : "'weft nodes' says why one is lost; it is back when the cluster has it again");
 }
 
 /* The hosts with so many slots that take no runs, "a (lost), b (drained)", and how many are in each state. */
@@ -215,7 +253,7 @@ static void name_closed(const struct controller *controller, uint32_t slots, cha
 
 char *hosts_say(const struct controller *controller, const struct controlled_run *run, char *text, size_t size)
 {
-    char asks[96], closed[512], advice[128], open_now[48] = "none takes";
+    char asks[96], closed[512], advice[192], open_now[48] = "none takes";
     uint32_t states[REGISTRY_HOST_STATES] = {0};
     if (run->refusal) {
         snprintf(text, size,
@@ -233,7 +271,7 @@ char *hosts_say(const struct controller *controller, const struct controlled_run
     if (open)
         snprintf(open_now, sizeof open_now, "only %u take%s", open, open == 1 ? "s" : "");
     name_closed(controller, run->slots, closed, sizeof closed, states);
-    advise(states, advice, sizeof advice);
+    advise(states, controller->config.engine->one_machine, advice, sizeof advice);
     snprintf(text, size, "waits for %s; %s runs now; closed: %s; %s", asks, open_now, closed, advice);
     return text;
 }

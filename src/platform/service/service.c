@@ -271,16 +271,12 @@ static weft_status open_engine(const struct service *service, const struct servi
 {
     char directory[FILE_PATH_BYTES];
     struct registry_platform platform;
-    struct engine_local_config local = config->engine;
     weft_status status = registry_platform_get(registry, &platform, error);
     if (status == WEFT_OK)
         status = file_join(directory, service->directory, "engine", error);
-    if (status != WEFT_OK)
-        return status;
-    local.directory = directory;
-    local.platform = platform.identity;
-    local.adopts = platform.adopts;
-    return engine_local_open(&local, engine, error);
+    return status == WEFT_OK
+               ? config->open_engine(config->context, directory, platform.identity, platform.adopts, engine, error)
+               : status;
 }
 
 static weft_status service_open_writer(struct service *service, const struct service_config *config,
@@ -379,19 +375,10 @@ static weft_status service_open_directory(struct service *service, const char *d
         (unsigned)found.st_uid, service->user, (unsigned)geteuid());
 }
 
-/* How many descriptors the engine may come to need: a node takes a slot at least. */
-static uint32_t files_of_engine(const struct engine_local_config *engine)
-{
-    uint32_t files = 0;
-    for (uint32_t i = 0; i < engine->host_count; i++)
-        files += ENGINE_LOCAL_FILES * engine->hosts[i].slots;
-    return files;
-}
-
 static weft_status open_server(struct service *service, const struct service_config *config, struct error *error)
 {
     struct http_config http = {.host = config->host,
-                               .limits = {.files_kept = HTTP_FILES_KEPT + files_of_engine(&config->engine)},
+                               .limits = {.files_kept = HTTP_FILES_KEPT + config->engine_files},
                                .port = config->port,
                                .certificate = config->certificate,
                                .key = config->key,

@@ -15,7 +15,7 @@
 #ifndef WEFT_PLATFORM_SERVICE_SERVICE_H
 #define WEFT_PLATFORM_SERVICE_SERVICE_H
 
-#include "platform/engine/local/local.h"
+#include "platform/engine/engine.h"
 #include "platform/http/http.h"
 #include "platform/service/internal/policy.h"
 
@@ -31,7 +31,12 @@ struct service_config {
     const char *pod;                     /**< the name of the Pod that the hosts are in */
     bool pretended;                      /**< its hosts are this machine's pretence; see writer.h */
     int64_t unclean_exits;               /**< number within a minute that pauses scheduling (exits.h); 0: never */
-    struct engine_local_config engine;   /**< its directory is filled in */
+    /** Opens the engine, on `directory` and for the platform of this name; orders without a name are its own if it `adopts`
+     * them. engine->close() frees it. */
+    weft_status (*open_engine)(void *context, const char *directory, const char *platform, bool adopts,
+                               struct engine **engine, struct error *error);
+    void *context;
+    uint32_t engine_files; /**< descriptors that the engine may come to need */
 };
 
 /**

@@ -9,6 +9,8 @@
 #include "observe/telemetry/gpu_metrics.h"
 #include "platform/agent/cgroup/cgroup.h"
 #include "platform/agent/limits.h"
+#include "platform/engine/local/local.h"
+#include "platform/engine/slurm/slurm.h"
 #include "platform/service/service.h"
 
 #include <malloc.h>
@@ -19,13 +21,16 @@
 #include <unistd.h>
 
 #define LOCAL_POD   "local"
+#define SLURM_POD   "slurm"     /* of all nodes, where Slurm knows no switches */
+#define SLURM_FILES 2048        /* descriptors: a connection and a journal for each node that runs */
 #define SLOTS_MOST  64          /* of a host */
 #define HEAPS       2           /* of malloc() */
 #define LARGE_BYTES (128 << 10) /* from here on, malloc() maps each block separately */
 
 static struct {
     const char *policy, *state, *listen, *certificate, *key, *pods;
-    int64_t slots, unclean_exits;
+    const char *engine, *login, *partition, *address, *weft, *scratch;
+    int64_t slots, unclean_exits, port;
     bool tokens;
 } chosen;
 
@@ -42,6 +47,22 @@ static const struct cli_option options[] = {
     CLI_GROUP("Machine"),
     CLI_INTEGER("slots", 0, "N", &chosen.slots, "0", 0, 64, "number of slots of this machine",
                 .default_text = "one per GPU, or one per processor where there are no GPUs"),
+    CLI_GROUP("Slurm"),
+    CLI_TEXT("engine", 'e', "ENGINE", &chosen.engine, "local",
+             "what runs things: local (this machine), or slurm (the nodes of a Slurm cluster)"),
+    CLI_TEXT("login", 0, "USER@HOST", &chosen.login, NULL, "run Slurm's commands there, over ssh without a password",
+             .default_text = "they run on this machine"),
+    CLI_TEXT("partition", 0, "NAME", &chosen.partition, NULL, "partition whose nodes are used",
+             .default_text = "Slurm's default partition"),
+    CLI_TEXT("address", 0, "HOST", &chosen.address, NULL, "name or address by which nodes reach this server",
+             .default_text = "this machine's name"),
+    CLI_INTEGER("node-port", 0, "PORT", &chosen.port, "0", 0, 65535, "port that nodes connect to",
+                .default_text = "that of the last time, or a free one"),
+    CLI_TEXT("node-weft", 0, "PATH", &chosen.weft, NULL, "the command weft on the nodes",
+             .default_text = "the path of this one"),
+    CLI_TEXT("node-directory", 0, "DIR", &chosen.scratch, "/tmp/weft",
+             "directory on each node's own disk, for the files of what runs there"),
+    CLI_GROUP("Faults"),
     CLI_INTEGER("unclean-exits", 0, "N", &chosen.unclean_exits, "2", 0, 16,
                 "start with scheduling paused after N unclean exits (crash, kill -9) within 60 s; 0: never",
                 .advanced = true),
@@ -169,31 +190,82 @@ static void keep_memory_small(void)
 
 /* ---- serving ---- */
 
-static void greet(const struct service *service, const char *directory, const struct hosts *hosts, FILE *output)
+/* What opens the engine needs. */
+struct serving {
+    char program[FILE_PATH_BYTES], files[24];
+    struct hosts hosts; /* of the local engine */
+    bool slurm;
+};
+
+static weft_status open_local(void *context, const char *directory, const char *platform, bool adopts,
+                              struct engine **engine, struct error *error)
 {
-    char address[320], limits[NODE_LIMITS_TEXT_BYTES];
+    struct serving *serving = context;
+    char *agent[] = {serving->program, "node-agent", serving->files, NULL},
+         *reach[] = {serving->program, "node-reach", NULL}, *run[] = {serving->program, "run", NULL};
+    const struct engine_local_config config = {.directory = directory,
+                                               .platform = platform,
+                                               .adopts = adopts,
+                                               .hosts = serving->hosts.list,
+                                               .host_count = serving->hosts.count,
+                                               .agent = agent,
+                                               .reach = reach,
+                                               .run = run};
+    return engine_local_open(&config, engine, error);
+}
+
+static weft_status open_slurm(void *context, const char *directory, const char *platform, bool adopts,
+                              struct engine **engine, struct error *error)
+{
+    struct serving *serving = context;
+    const struct engine_slurm_config config = {.directory = directory,
+                                               .platform = platform,
+                                               .login = chosen.login,
+                                               .partition = chosen.partition,
+                                               .address = chosen.address,
+                                               .port = (uint16_t)chosen.port,
+                                               .weft = chosen.weft ? chosen.weft : serving->program,
+                                               .scratch = chosen.scratch};
+    (void)adopts;
+    return engine_slurm_open(&config, engine, error);
+}
+
+static void greet_machine(const struct hosts *hosts, FILE *output)
+{
     const struct engine_local_host *host = &hosts->list[0];
-    fprintf(output, "weft serves at %s\n", service_address(service, address, sizeof address));
-    fprintf(output, "  state  %s\n", directory);
     if (hosts->count == 1)
         fprintf(output, "  slots  %u %s%s\n", host->slots, host->gpus ? "GPU" : "processor",
                 host->slots == 1 ? "" : "s");
     else
         fprintf(output, "  slots  %u: %u hosts of %u each, all of them this machine\n", hosts->count * host->slots,
                 hosts->count, host->slots);
+}
+
+static void greet(const struct service *service, const char *directory, const struct serving *serving, FILE *output)
+{
+    char address[320], limits[NODE_LIMITS_TEXT_BYTES];
+    fprintf(output, "weft serves at %s\n", service_address(service, address, sizeof address));
+    fprintf(output, "  state  %s\n", directory);
+    if (serving->slurm)
+        fprintf(output, "  slots  those of Slurm's %s%s\n", chosen.partition ? "partition " : "default partition",
+                chosen.partition ? chosen.partition : "");
+    else
+        greet_machine(&serving->hosts, output);
     if (*service_first_token(service))
         fprintf(output,
                 "  token  %s\n"
                 "         an administrator's, shown this once: give it to 'weft token save', which keeps it\n",
                 service_first_token(service));
-    fprintf(output, "  limits ");
-    wrap_print(output, node_limits_describe(limits), 9, 9);
+    if (!serving->slurm) {
+        fprintf(output, "  limits ");
+        wrap_print(output, node_limits_describe(limits), 9, 9);
+    }
     fflush(output);
     if (service_paused(service))
         fprintf(stderr, "weft: %s\n", service_paused(service));
 }
 
-static weft_status serve_serve(const struct service_config *config, const struct hosts *hosts, FILE *output,
+static weft_status serve_serve(const struct service_config *config, const struct serving *serving, FILE *output,
                                struct error *error)
 {
     struct service *service;
@@ -208,7 +280,7 @@ static weft_status serve_serve(const struct service_config *config, const struct
     weft_status status = service_open(config, &service, error);
     if (status != WEFT_OK)
         return status;
-    greet(service, config->directory, hosts, output);
+    greet(service, config->directory, serving, output);
     status = service_start(service, error);
     if (status == WEFT_OK)
         sigwait(&ends, &number);
@@ -216,12 +288,35 @@ static weft_status serve_serve(const struct service_config *config, const struct
     return status;
 }
 
+/* Options that belong to the other engine. Errors: ARGUMENT. */
+static weft_status check_engine(struct command_call *call, bool *slurm, struct error *error)
+{
+    const struct {
+        const char *name;
+        bool given, of_slurm;
+    } options_of_one[] = {{"--pods", chosen.pods != NULL, false},      {"--slots", chosen.slots != 0, false},
+                          {"--login", chosen.login != NULL, true},     {"--partition", chosen.partition != NULL, true},
+                          {"--address", chosen.address != NULL, true}, {"--node-port", chosen.port != 0, true},
+                          {"--node-weft", chosen.weft != NULL, true}};
+    *slurm = strcmp(chosen.engine, "slurm") == 0;
+    call->exit_code = 2;
+    if (!*slurm && strcmp(chosen.engine, "local") != 0)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--engine is '%.80s'; there are local and slurm", chosen.engine);
+    for (size_t i = 0; i < ARRAY_SIZE(options_of_one); i++)
+        if (options_of_one[i].given && options_of_one[i].of_slurm != *slurm)
+            return error_set(error, WEFT_ERROR_ARGUMENT, "%s is for --engine %s, and this one is %s",
+                             options_of_one[i].name, *slurm ? "local" : "slurm", chosen.engine);
+    if (chosen.pods && chosen.slots)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "%s: --pods says how many slots a host has; give it without --slots", call->name);
+    call->exit_code = 0;
+    return WEFT_OK;
+}
+
 static weft_status serve_run(struct command_call *call, struct error *error)
 {
-    char program[FILE_PATH_BYTES], directory[FILE_PATH_BYTES], host[256], files[24];
-    char *agent[] = {program, "node-agent", files, NULL}, *reach[] = {program, "node-reach", NULL},
-         *run_words[] = {program, "run", NULL};
-    struct hosts hosts = {0};
+    char directory[FILE_PATH_BYTES], host[256];
+    struct serving serving = {0};
     struct service_policy policy;
     struct service_config config = {.policy = &policy,
                                     .host = host,
@@ -231,34 +326,39 @@ static weft_status serve_run(struct command_call *call, struct error *error)
                                     .pod = LOCAL_POD,
                                     .pretended = chosen.pods != NULL,
                                     .unclean_exits = chosen.unclean_exits,
-                                    .engine = {.agent = agent, .reach = reach, .run = run_words}};
-    if (chosen.pods && chosen.slots) {
-        call->exit_code = 2;
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "%s: --pods says how many slots a host has; give it without --slots", call->name);
-    }
-    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+                                    .open_engine = open_local,
+                                    .context = &serving};
+    weft_status status = check_engine(call, &serving.slurm, error);
+    if (status != WEFT_OK)
+        return status;
+    ssize_t length = readlink("/proc/self/exe", serving.program, sizeof serving.program - 1);
     if (length < 0)
         return error_system(error, "cannot find this program's file by /proc/self/exe");
-    program[length] = '\0';
-    weft_status status = divide_address(host, sizeof host, &config.port, error);
+    serving.program[length] = '\0';
+    status = divide_address(host, sizeof host, &config.port, error);
     if (status == WEFT_OK && !chosen.state)
         status = file_state_directory(directory, "platform", error);
     if (status == WEFT_OK)
         status = choose_policy(&policy, error);
-    if (status == WEFT_OK)
-        status = serve_choose_hosts(&hosts, error);
+    if (serving.slurm) {
+        config.open_engine = open_slurm;
+        config.pod = SLURM_POD;
+        config.engine_files = SLURM_FILES;
+    } else if (status == WEFT_OK) {
+        status = serve_choose_hosts(&serving.hosts, error);
+        for (uint32_t i = 0; i < serving.hosts.count; i++)
+            config.engine_files += ENGINE_LOCAL_FILES * serving.hosts.list[i].slots;
+    }
     config.directory = chosen.state ? chosen.state : directory;
-    config.engine.hosts = hosts.list;
-    config.engine.host_count = hosts.count;
-    snprintf(files, sizeof files, "%llu", (unsigned long long)allow_files());
+    snprintf(serving.files, sizeof serving.files, "%llu", (unsigned long long)allow_files());
     keep_memory_small();
-    cgroup_prepare("");
+    if (!serving.slurm)
+        cgroup_prepare("");
     if (status == WEFT_OK)
-        status = serve_serve(&config, &hosts, call->output, error);
-    free(hosts.list);
-    free(hosts.names);
-    free(hosts.pods);
+        status = serve_serve(&config, &serving, call->output, error);
+    free(serving.hosts.list);
+    free(serving.hosts.names);
+    free(serving.hosts.pods);
     return status;
 }
 
@@ -278,8 +378,11 @@ const struct command command_serve = {
         "root's as root; otherwise all programs are processes of the user that runs the server.\n\n"
         "Runs are limited to the processors, memory and number of processes that they asked for, or that come with "
         "their slots. This needs control groups that the server can write to: as root, or as a systemd service "
-        "with Delegate=yes. At start-up it prints whether it can.",
-    .examples = "weft serve\nweft serve --slots 4 --state /srv/weft\nweft serve --pods 1x4x8 --listen 127.0.0.1:0\n",
+        "with Delegate=yes. At start-up it prints whether it can.\n\n"
+        "With --engine slurm, runs are jobs of a Slurm cluster, which Weft starts when their turn has come. The "
+        "directory of the state must be on storage that all nodes have under the same path.",
+    .examples = "weft serve\nweft serve --slots 4 --state /srv/weft\nweft serve --pods 1x4x8 --listen 127.0.0.1:0\n"
+                "weft serve --engine slurm --partition gpu --address login1 --state /shared/weft\n",
     COMMAND_OPTIONS(options),
     .run = serve_run,
 };

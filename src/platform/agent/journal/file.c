@@ -265,15 +265,10 @@ static weft_status journal_file_write_record(struct journal_writer *writer, bool
     return WEFT_OK;
 }
 
-static weft_status journal_file_append(struct journal_writer *writer, struct journal_record *record,
-                                       struct error *error)
+/* Append a record as it is, with the sequence writer->next. */
+static weft_status journal_file_put(struct journal_writer *writer, const struct journal_record *record,
+                                    struct error *error)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    record->sequence = writer->next;
-    const uint64_t time = (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
-    if (!record->time || record->time > time)
-        record->time = time;
     buffer_consume(&writer->record, buffer_size(&writer->record));
     journal_put(&writer->record, record);
     if (writer->record.failed) {
@@ -283,12 +278,24 @@ static weft_status journal_file_append(struct journal_writer *writer, struct jou
     weft_status status = journal_file_write_record(writer, record->kind == JOURNAL_OUTPUT, error);
     if (status != WEFT_OK)
         return status;
-    writer->next++;
+    writer->next = record->sequence + 1;
     note_record(writer, record);
     count_record(&writer->segments[writer->count - 1], record);
     if (record->kind == JOURNAL_OUTPUT)
         writer->kept += record->size;
     return WEFT_OK;
+}
+
+static weft_status journal_file_append(struct journal_writer *writer, struct journal_record *record,
+                                       struct error *error)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    record->sequence = writer->next;
+    const uint64_t time = (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
+    if (!record->time || record->time > time)
+        record->time = time;
+    return journal_file_put(writer, record, error);
 }
 
 /* Rewrite a segment without its output. */
@@ -347,6 +354,22 @@ weft_status journal_append(struct journal_writer *writer, struct journal_record 
     if (writer->bytes >= writer->limits.segment_bytes && begin_segment(writer, NULL) == WEFT_OK)
         drop_output(writer);
     return journal_file_append(writer, record, error);
+}
+
+weft_status journal_append_copy(struct journal_writer *writer, const struct journal_record *record, struct error *error)
+{
+    if (record->sequence < writer->next)
+        return WEFT_OK;
+    if (writer->ended)
+        return error_set(error, WEFT_ERROR_STATE, "the journal '%s' has its last record already", writer->directory);
+    writer->next = record->sequence;
+    if (writer->bytes >= writer->limits.segment_bytes)
+        (void)begin_segment(writer, NULL);
+    weft_status status = journal_file_put(writer, record, error);
+    for (size_t i = 0; status == WEFT_OK && record->kind == JOURNAL_DROPPED && i + 1 < writer->count; i++)
+        if (writer->segments[i].output_records && writer->segments[i].output_last <= record->dropped.last)
+            (void)thin_segment(writer, i, NULL); /* what could not be dropped is only larger than it need be */
+    return status;
 }
 
 weft_status journal_sync(struct journal_writer *writer, struct error *error)

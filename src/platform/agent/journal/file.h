@@ -65,6 +65,14 @@ weft_status journal_writer_open(struct journal_writer *writer, const char *direc
  */
 weft_status journal_append(struct journal_writer *writer, struct journal_record *record, struct error *error);
 
+/**
+ * Append a record of another journal of the same node, with its sequence and time: what came before is here or was dropped
+ * there, so sequences may be missing. One that is here already is left out. JOURNAL_DROPPED drops the output of the same
+ * segments here. Errors: as journal_append().
+ */
+weft_status journal_append_copy(struct journal_writer *writer, const struct journal_record *record,
+                                struct error *error);
+
 /** Sync what was appended to disk. */
 weft_status journal_sync(struct journal_writer *writer, struct error *error);
 

@@ -134,6 +134,7 @@ struct controller {
     struct controlled_run **by_name; /**< by the scheduler's name */
     size_t name_room;
     bool changed;             /**< something has happened that a pass should look at */
+    int64_t hosts_at;         /**< when hosts are looked at again; 0: now */
     int64_t stepped_at;       /**< the time of the last step */
     int64_t clock_step;       /**< milliseconds by which the clock was set last; 0: never */
     int64_t clock_stepped_at; /**< when that was noticed, by the clock as it is since then */
@@ -205,6 +206,9 @@ struct attempt controlled_attempt(const struct controlled_run *run);
 /** Take the engine's hosts into the registry and the scheduler, and those that the registry knows besides: something
  * may run there, and nothing more is started. */
 weft_status hosts_open(struct controller *controller, int64_t now, struct error *error);
+
+/** Hosts that can start nothing now are lost, until they can again; looks now and then. In a transaction. */
+weft_status hosts_look(struct controller *controller, int64_t now, struct error *error);
 
 /** The number of the host with that name. False: there is none. */
 bool hosts_find(const struct controller *controller, const char *name, uint32_t *host);

@@ -7,9 +7,9 @@
 #include "launch/spawn.h"
 #include "platform/agent/agent.h"
 #include "platform/agent/journal/file.h"
+#include "platform/engine/directory.h"
 #include "platform/engine/local/internal/state.h"
 
-#include <dirent.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -31,12 +31,6 @@ static struct engine_local *local_of(struct engine *engine)
 
 /* ---- nodes ---- */
 
-static weft_status local_unknown(const struct attempt *attempt, struct error *error)
-{
-    return error_set(error, WEFT_ERROR_STATE, "there is no attempt %" PRIu64 " of run %.63s on this machine",
-                     attempt->epoch, attempt->run);
-}
-
 /* The engine's entry of a node; made if the directory has the node. */
 static weft_status local_find_node(struct engine_local *local, const struct attempt *attempt, uint32_t number,
                                    struct local_node **found, struct error *error)
@@ -46,7 +40,7 @@ static weft_status local_find_node(struct engine_local *local, const struct atte
     if (*found)
         return WEFT_OK;
     if (!attempt_is_valid(attempt) || number >= ATTEMPT_NODES_MOST)
-        return local_unknown(attempt, error);
+        return engine_directory_unknown(attempt, error);
     struct local_node *node = calloc(1, sizeof *node);
     if (!node)
         return error_memory(error, sizeof *node, "a node");
@@ -55,7 +49,7 @@ static weft_status local_find_node(struct engine_local *local, const struct atte
     if (status == WEFT_OK)
         status = file_join(order, node->directory, "order", error);
     if (status == WEFT_OK && (!file_exists(order) || !local_order_is_own(local, node->directory)))
-        status = local_unknown(attempt, error);
+        status = engine_directory_unknown(attempt, error);
     if (status == WEFT_OK)
         status = local_nodes_add(&local->nodes, node, error);
     if (status != WEFT_OK) {
@@ -83,6 +77,19 @@ static void local_remove_node(struct engine_local *local, struct local_node *nod
 
 /* ---- starting ---- */
 
+/* Start the agent of a node that has its order, if none was. */
+static weft_status begin_node(struct engine_local *local, const struct attempt *attempt, uint32_t number,
+                              struct error *error)
+{
+    struct local_node *node;
+    weft_status status = local_find_node(local, attempt, number, &node, error);
+    if (status == WEFT_OK && node->starts == 0 && node_agent_life(node->directory, NULL) == NODE_NOT_BEGUN) {
+        local_notice_start(local, node);
+        status = local_agent_start(local, node, error);
+    }
+    return status;
+}
+
 static weft_status local_start(struct engine *engine, const struct engine_order *order, struct error *error)
 {
     struct engine_local *local = local_of(engine);
@@ -93,48 +100,23 @@ static weft_status local_start(struct engine *engine, const struct engine_order 
         status = node_fence_raise(local->directory, &order->attempt, error);
     if (status == WEFT_OK) /* write all orders before starting an agent: all nodes start, or none */
         status = local_order_write(local, order, error);
-    for (uint32_t i = 0; status == WEFT_OK && i < order->nodes; i++) {
-        struct local_node *node;
-        status = local_find_node(local, &order->attempt, i, &node, error);
-        if (status == WEFT_OK && node->starts == 0 && node_agent_life(node->directory, NULL) == NODE_NOT_BEGUN) {
-            local_notice_start(local, node);
-            status = local_agent_start(local, node, error);
-        }
-    }
+    for (uint32_t i = 0; status == WEFT_OK && i < order->nodes; i++)
+        status = begin_node(local, &order->attempt, i, error);
     return status;
 }
 
+weft_status engine_local_start_node(struct engine *engine, struct node_order *order, struct error *error)
+{
+    struct engine_local *local = local_of(engine);
+    weft_status status = local_order_make_room(local, &order->attempt, error);
+    if (status == WEFT_OK)
+        status = node_fence_raise(local->directory, &order->attempt, error);
+    if (status == WEFT_OK)
+        status = local_order_save(local, order, error);
+    return status == WEFT_OK ? begin_node(local, &order->attempt, order->node, error) : status;
+}
+
 /* ---- stopping ---- */
-
-/* The number of nodes of an attempt, from any of its orders. */
-static weft_status local_count_nodes(struct engine_local *local, const struct attempt *attempt, uint32_t *nodes,
-                                     struct error *error)
-{
-    struct node_order order;
-    char directory[FILE_PATH_BYTES];
-    for (uint32_t i = 0; i < ATTEMPT_NODES_MOST && attempt_is_valid(attempt); i++) {
-        weft_status status = node_directory(directory, local->directory, attempt, i, error);
-        if (status != WEFT_OK)
-            return status;
-        if (!file_is_directory(directory))
-            break;
-        if (node_order_load(directory, &order, NULL) != WEFT_OK)
-            continue;
-        *nodes = order.nodes;
-        node_order_free(&order);
-        return WEFT_OK;
-    }
-    return local_unknown(attempt, error);
-}
-
-/* The directory of a node that has an order, of any platform. */
-static bool find_order(const struct engine_local *local, const struct attempt *attempt, uint32_t number,
-                       char directory[FILE_PATH_BYTES])
-{
-    char order[FILE_PATH_BYTES];
-    return node_directory(directory, local->directory, attempt, number, NULL) == WEFT_OK &&
-           file_join(order, directory, "order", NULL) == WEFT_OK && file_exists(order);
-}
 
 static weft_status stop_node(const char *directory, enum engine_end how, uint64_t grace, struct error *error)
 {
@@ -158,10 +140,10 @@ static weft_status local_stop(struct engine *engine, const struct attempt *attem
 {
     struct engine_local *local = local_of(engine);
     uint32_t nodes;
-    weft_status status = local_count_nodes(local, attempt, &nodes, error), first = status;
+    weft_status status = engine_directory_nodes(local->directory, attempt, &nodes, error), first = status;
     for (uint32_t i = 0; status == WEFT_OK && i < nodes; i++) {
         char directory[FILE_PATH_BYTES];
-        if (!find_order(local, attempt, i, directory))
+        if (!engine_directory_find(local->directory, attempt, i, directory))
             continue; /* never ordered, and now fenced */
         weft_status told = stop_node(directory, how, grace, first == WEFT_OK ? error : NULL);
         first = first == WEFT_OK ? told : first; /* stop the others all the same */
@@ -221,30 +203,6 @@ static weft_status look_after(struct engine_local *local, struct local_node *nod
     return node_agent_bury(node->directory, message, error);
 }
 
-/* Visit the records that the journal has; `*stopped` if `visit` returned false. */
-static weft_status read_journal(struct local_node *node, uint64_t after, engine_record_visit *visit, void *context,
-                                bool *stopped, struct error *error)
-{
-    char directory[FILE_PATH_BYTES];
-    weft_status status = WEFT_OK;
-    if (!node->reader.bytes || node->reader.after != after) {
-        journal_reader_close(&node->reader);
-        status = file_join(directory, node->directory, "journal", error);
-        if (status == WEFT_OK)
-            status = journal_reader_open(&node->reader, directory, after, error);
-    }
-    while (status == WEFT_OK && !*stopped) {
-        struct journal_record record;
-        bool found = false;
-        status = journal_reader_next(&node->reader, &record, &found, error);
-        if (status != WEFT_OK || !found)
-            break;
-        node->ended = node->ended || journal_is_end(record.kind);
-        *stopped = !visit(context, &record);
-    }
-    return status;
-}
-
 static weft_status local_poll(struct engine *engine, const struct attempt *attempt, uint32_t number, uint64_t after,
                               engine_record_visit *visit, void *context, struct error *error)
 {
@@ -256,7 +214,8 @@ static weft_status local_poll(struct engine *engine, const struct attempt *attem
         return status;
     if (node->watch >= 0 && !node_watch_take(node->watch)) /* before reading: later records cause another nudge */
         local_watch_stop(local, node);
-    status = read_journal(node, after, visit, context, &stopped, error);
+    status =
+        engine_directory_read(&node->reader, node->directory, after, visit, context, &stopped, &node->ended, error);
     if (status != WEFT_OK || stopped)
         return status;
     if (node->ended) {
@@ -266,7 +225,8 @@ static weft_status local_poll(struct engine *engine, const struct attempt *attem
     bool more;
     status = look_after(local, node, &more, error);
     if (status == WEFT_OK && more) /* the end just written, or records from before the watch */
-        status = read_journal(node, node->reader.after, visit, context, &stopped, error);
+        status = engine_directory_read(&node->reader, node->directory, node->reader.after, visit, context, &stopped,
+                                       &node->ended, error);
     if (status == WEFT_OK && node->ended && !stopped)
         local_remove_node(local, node);
     return status;
@@ -288,41 +248,11 @@ static weft_status local_gone(struct engine *engine, const struct attempt *attem
 
 /* ---- what there is ---- */
 
-static bool is_own_attempt(const struct engine_local *local, const struct attempt *attempt)
-{
-    char directory[FILE_PATH_BYTES];
-    return node_directory(directory, local->directory, attempt, 0, NULL) != WEFT_OK ||
-           local_order_is_own(local, directory);
-}
-
 static weft_status local_attempts(struct engine *engine, engine_attempt_visit *visit, void *context,
                                   struct error *error)
 {
-    struct engine_local *local = local_of(engine);
-    DIR *runs = opendir(local->directory);
-    bool more = true;
-    if (!runs)
-        return error_system(error, "cannot read the directory '%s'", local->directory);
-    for (const char *run; more && (run = file_listing_next(runs));) {
-        struct attempt attempt = {.epoch = 1};
-        char directory[FILE_PATH_BYTES];
-        if (snprintf(attempt.run, sizeof attempt.run, "%s", run) >= (int)sizeof attempt.run ||
-            !attempt_is_valid(&attempt) || file_join(directory, local->directory, run, NULL) != WEFT_OK)
-            continue;
-        DIR *epochs = opendir(directory);
-        for (const char *epoch; more && (epoch = file_listing_next(epochs));) {
-            int64_t number;
-            uint32_t nodes;
-            if (text_parse_integer(epoch, "epoch", 1, INT64_MAX, &number, NULL) != WEFT_OK)
-                continue;
-            attempt.epoch = (uint64_t)number;
-            if (local_count_nodes(local, &attempt, &nodes, NULL) == WEFT_OK)
-                more = visit(context, &attempt, nodes, is_own_attempt(local, &attempt));
-        }
-        file_listing_close(epochs);
-    }
-    closedir(runs);
-    return WEFT_OK;
+    const struct engine_owner owner = local_owner(local_of(engine));
+    return engine_directory_attempts(&owner, visit, context, error);
 }
 
 static weft_status local_nodes(struct engine *engine, const struct attempt *attempt, engine_node_visit *visit,
@@ -330,12 +260,12 @@ static weft_status local_nodes(struct engine *engine, const struct attempt *atte
 {
     struct engine_local *local = local_of(engine);
     uint32_t nodes;
-    weft_status status = local_count_nodes(local, attempt, &nodes, error);
+    weft_status status = engine_directory_nodes(local->directory, attempt, &nodes, error);
     bool more = true;
     for (uint32_t i = 0; status == WEFT_OK && more && i < nodes; i++) {
         char directory[FILE_PATH_BYTES];
         struct node_order order;
-        if (!find_order(local, attempt, i, directory))
+        if (!engine_directory_find(local->directory, attempt, i, directory))
             continue;
         status = node_order_load(directory, &order, error);
         if (status != WEFT_OK)
@@ -394,9 +324,12 @@ static weft_status local_forget(struct engine *engine, const struct attempt *att
     char directory[FILE_PATH_BYTES];
     uint32_t nodes;
     weft_status status = node_directory(directory, local->directory, attempt, ATTEMPT_NODES_MOST, error);
-    if (status == WEFT_OK && (!file_is_directory(directory) || !is_own_attempt(local, attempt)))
+    const struct engine_owner owner = local_owner(local);
+    if (status == WEFT_OK && !file_is_directory(directory))
         return WEFT_OK;
-    if (local_count_nodes(local, attempt, &nodes, NULL) != WEFT_OK)
+    if (engine_directory_find(local->directory, attempt, 0, directory) && !engine_directory_is_own(&owner, directory))
+        return WEFT_OK;
+    if (engine_directory_nodes(local->directory, attempt, &nodes, NULL) != WEFT_OK)
         nodes = ATTEMPT_NODES_MOST; /* an earlier call was interrupted */
     for (uint32_t i = 0; status == WEFT_OK && i < nodes; i++) {
         status = node_directory(directory, local->directory, attempt, i, error);
@@ -408,22 +341,12 @@ static weft_status local_forget(struct engine *engine, const struct attempt *att
     }
     if (status != WEFT_OK)
         return status;
-    /* Fence this attempt too, so that it cannot be started again. */
-    struct attempt following = *attempt;
-    uint64_t fence = 0;
-    following.epoch++;
-    status = node_fence_read(local->directory, attempt->run, &fence, error);
-    if (status == WEFT_OK && fence < following.epoch)
-        status = node_fence_raise(local->directory, &following, error);
-    if (status != WEFT_OK)
-        return status;
     for (uint32_t i = 0; i < nodes; i++) {
         struct local_node *node = local_nodes_find(&local->nodes, attempt, i);
         if (node)
             local_remove_node(local, node);
     }
-    status = node_directory(directory, local->directory, attempt, ATTEMPT_NODES_MOST, error);
-    return status == WEFT_OK ? file_remove_tree(directory, error) : status;
+    return engine_directory_remove(local->directory, attempt, error);
 }
 
 /* ---- opening and closing ---- */

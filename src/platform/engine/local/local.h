@@ -20,6 +20,7 @@
 #ifndef WEFT_PLATFORM_ENGINE_LOCAL_LOCAL_H
 #define WEFT_PLATFORM_ENGINE_LOCAL_LOCAL_H
 
+#include "platform/agent/order.h"
 #include "platform/engine/engine.h"
 
 #define ENGINE_LOCAL_FILES 2 /**< descriptors for each live node: its agent's, and its journal */
@@ -47,5 +48,12 @@ struct engine_local_config {
 
 /** engine->close() frees it. Errors: SYSTEM, MEMORY. */
 weft_status engine_local_open(const struct engine_local_config *config, struct engine **engine, struct error *error);
+
+/**
+ * Start one node of an attempt whose other nodes are on other machines; idempotent, as start(). Its host and slots are not
+ * looked up, and its limits are those of the order. Fills in the order's platform, boot id and reach. The other functions
+ * then know the attempt by this node alone. Errors: as start().
+ */
+weft_status engine_local_start_node(struct engine *engine, struct node_order *order, struct error *error);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Orders of nodes from an engine's order, and checks of existing ones. */
+/* Orders of nodes, written to their directories, and checks of existing ones. */
 #include "platform/engine/local/internal/state.h"
 
 #include "base/text.h"
 #include "launch/agent.h"
 #include "platform/agent/agent.h"
+#include "platform/engine/order.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -24,16 +25,9 @@ static const struct local_host *local_order_find_host(const struct engine_local 
 
 weft_status local_order_check(const struct engine_local *local, const struct engine_order *order, struct error *error)
 {
-    if (!attempt_is_valid(&order->attempt))
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "'%.63s' is no name of a run: it may have letters, digits, -, _ and dots", order->attempt.run);
-    if (order->nodes == 0 || order->nodes > ATTEMPT_NODES_MOST)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "an attempt has from 1 to %d nodes, not %" PRIu32,
-                         ATTEMPT_NODES_MOST, order->nodes);
-    if (!order->directory || order->directory[0] != '/')
-        return error_set(error, WEFT_ERROR_ARGUMENT, "the directory of a run must be an absolute path");
-    if (order->launch == ENGINE_RANKS && !local->run.count)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "this engine cannot start ranks: it was not told how");
+    weft_status status = engine_order_check(order, &local->run, error);
+    if (status != WEFT_OK)
+        return status;
     for (uint32_t i = 0; i < order->nodes; i++) {
         const struct engine_place *place = &order->places[i];
         const struct local_host *host = local_order_find_host(local, place->host);
@@ -46,53 +40,6 @@ weft_status local_order_check(const struct engine_local *local, const struct eng
                                  host->name, host->slots, place->slots[j]);
     }
     return WEFT_OK;
-}
-
-/* "0,1,2" for a place, "a:8,b:8" for all; the caller frees it. NULL: memory ran out. */
-static char *write_slots(const struct engine_place *place)
-{
-    size_t room = 12 * ((size_t)place->count + 1), at = 0;
-    char *text = calloc(1, room);
-    for (uint32_t i = 0; text && i < place->count; i++)
-        at += (size_t)snprintf(text + at, room - at, "%s%" PRIu32, i ? "," : "", place->slots[i]);
-    return text;
-}
-
-static char *local_order_write_hosts(const struct engine_order *order)
-{
-    size_t room = 1, at = 0;
-    for (uint32_t i = 0; i < order->nodes; i++)
-        room += strlen(order->places[i].host) + 16;
-    char *text = calloc(1, room);
-    for (uint32_t i = 0; text && i < order->nodes; i++)
-        at += (size_t)snprintf(text + at, room - at, "%s%s:%" PRIu32, i ? "," : "", order->places[i].host,
-                               order->places[i].count);
-    return text;
-}
-
-/* The command of a node; empty if it only waits. string_list_free() frees it. */
-static weft_status node_command(const struct engine_local *local, const struct engine_order *order, uint32_t number,
-                                const char *hosts, struct string_list *command, struct error *error)
-{
-    char least[24], restarts[24];
-    char *const options[] = {"--no-record", "--hosts", (char *)hosts, NULL};
-    char *const survive[] = {"--min-ranks", least, "--restarts", restarts, NULL};
-    char *const end_of_options[] = {"--", NULL};
-    bool spares = order->min_nodes && order->min_nodes < order->nodes;
-    bool ranks = order->launch == ENGINE_RANKS && (order->nodes > 1 || order->places[0].count > 1);
-    char *const *const parts[] = {ranks ? local->run.items : NULL, ranks ? options : NULL,
-                                  ranks && spares ? survive : NULL, ranks ? end_of_options : NULL, order->command};
-    snprintf(least, sizeof least, "%" PRIu32, order->min_nodes * order->places[0].count);
-    snprintf(restarts, sizeof restarts, "%" PRIu32, order->restarts);
-    weft_status status = WEFT_OK;
-    *command = (struct string_list){0};
-    if (number > 0 && order->launch != ENGINE_EACH_NODE)
-        return WEFT_OK;
-    for (size_t i = 0; i < ARRAY_SIZE(parts) && status == WEFT_OK; i++)
-        status = string_list_add_all(command, parts[i], error);
-    if (status != WEFT_OK)
-        string_list_free(command);
-    return status;
 }
 
 /* Add to the environment how `weft run` on the node in `directory` reaches the others. */
@@ -114,27 +61,23 @@ static weft_status write_reach(const struct engine_local *local, const char *dir
     return status;
 }
 
-/* The environment of a node: how `weft run` reaches other nodes, then what was ordered. string_list_free() frees it. */
-static weft_status node_environment(const struct engine_local *local, const struct engine_order *order,
-                                    const char *directory, struct string_list *environment, struct error *error)
+/* Put before what was ordered for the environment of a node how `weft run` there reaches the others. */
+static weft_status tell_reach(const struct engine_local *local, const char *directory, struct node_order *order,
+                              struct error *error)
 {
-    *environment = (struct string_list){0};
-    weft_status status = local->reach.count > 0 ? write_reach(local, directory, environment, error) : WEFT_OK;
-    return status == WEFT_OK ? string_list_add_all(environment, order->environment, error) : status;
-}
-
-/* Make the directories of a node, readable by this user alone. */
-static weft_status make_node_directory(const char *directory, struct error *error)
-{
-    char journal[FILE_PATH_BYTES];
-    weft_status status = file_make_directory(directory, error);
-    if (status == WEFT_OK && chmod(directory, 0700) != 0)
-        status = error_system(error, "cannot keep others out of '%s'", directory);
+    struct string_list environment = {0};
+    if (local->reach.count == 0)
+        return WEFT_OK;
+    weft_status status = write_reach(local, directory, &environment, error);
     if (status == WEFT_OK)
-        status = file_join(journal, directory, "journal", error);
-    if (status == WEFT_OK && mkdir(journal, 0700) != 0 && errno != EEXIST)
-        status = error_system(error, "cannot make the directory '%s'", journal);
-    return status;
+        status = string_list_add_all(&environment, order->environment.items, error);
+    if (status != WEFT_OK) {
+        string_list_free(&environment);
+        return status;
+    }
+    string_list_free(&order->environment);
+    order->environment = environment;
+    return WEFT_OK;
 }
 
 /* Let the run's user reach the file of metrics and the socket without listing the directories above. */
@@ -151,91 +94,63 @@ static weft_status let_user_in(const struct engine_local *local, const char *dir
 }
 
 /* Nobody else may read a node's files; the run's user may only pass through its directory. */
-static weft_status open_node(const struct engine_local *local, const struct engine_order *order, const char *directory,
+static weft_status open_node(const struct engine_local *local, const char *user, const char *directory,
                              const char *path, struct error *error)
 {
     if (chmod(path, 0600) != 0)
         return error_system(error, "cannot keep others from reading '%s'", path);
-    return order->user && *order->user ? let_user_in(local, directory, error) : WEFT_OK;
+    return user && *user ? let_user_in(local, directory, error) : WEFT_OK;
 }
 
-/* Write the order of a node if it is missing. */
-static weft_status write_order(struct engine_local *local, const struct engine_order *order, uint32_t number,
-                               char *hosts, struct error *error)
+weft_status local_order_save(const struct engine_local *local, struct node_order *order, struct error *error)
 {
     char directory[FILE_PATH_BYTES], path[FILE_PATH_BYTES];
-    weft_status status = node_directory(directory, local->directory, &order->attempt, number, error);
+    weft_status status = node_directory(directory, local->directory, &order->attempt, order->node, error);
     if (status == WEFT_OK)
         status = file_join(path, directory, "order", error);
     if (status == WEFT_OK && file_exists(path)) /* its writer may have died right after */
-        return open_node(local, order, directory, path, error);
+        return open_node(local, order->user, directory, path, error);
+    memcpy(order->boot, local->boot, sizeof order->boot);
+    memcpy(order->platform, local->platform, sizeof order->platform);
     if (status == WEFT_OK)
-        status = make_node_directory(directory, error);
-    if (status != WEFT_OK)
-        return status;
-    struct node_order own = {
-        .attempt = order->attempt,
-        .node = number,
-        .nodes = order->nodes,
-        .gpus = order->gpus,
-        .grace = order->grace,
-        .time_limit = order->time_limit,
-        .lease = order->lease,
-        .heartbeat = order->heartbeat,
-        .output_bytes = order->output_bytes,
-        .directory = (char *)order->directory,
-        .host = (char *)order->places[number].host,
-        .slots = write_slots(&order->places[number]),
-        .hosts = hosts,
-        .user = (char *)(order->user ? order->user : ""),
-        .secret_directory = (char *)(order->secret_directory ? order->secret_directory : ""),
-    };
-    status = local_limits_of_node(local, order, number, local_order_find_host(local, own.host), &own.limits, error);
-    own.limits.file_bytes = order->file_bytes;
-    memcpy(own.boot, local->boot, sizeof own.boot);
-    memcpy(own.platform, local->platform, sizeof own.platform);
+        status = engine_directory_make(directory, error);
     if (status == WEFT_OK)
-        status = string_list_add_all(&own.secrets, order->secrets, error);
-    if (status == WEFT_OK)
-        status = own.slots ? node_environment(local, order, directory, &own.environment, error)
-                           : error_memory(error, 12, "an order");
-    if (status == WEFT_OK)
-        status = node_command(local, order, number, hosts, &own.command, error);
+        status = tell_reach(local, directory, order, error);
     if (status == WEFT_OK)
         status = node_stop_reserve(directory, error);
     if (status == WEFT_OK)
-        status = node_order_save(&own, directory, error);
-    string_list_free(&own.command);
-    string_list_free(&own.environment);
-    string_list_free(&own.secrets);
-    free(own.slots);
-    free(own.limits.processors);
-    return status == WEFT_OK ? open_node(local, order, directory, path, error) : status;
+        status = node_order_save(order, directory, error);
+    return status == WEFT_OK ? open_node(local, order->user, directory, path, error) : status;
 }
 
 weft_status local_order_write(struct engine_local *local, const struct engine_order *order, struct error *error)
 {
-    char *hosts = local_order_write_hosts(order);
-    if (!hosts)
-        return error_memory(error, order->nodes, "an order");
     weft_status status = WEFT_OK;
-    for (uint32_t i = 0; status == WEFT_OK && i < order->nodes; i++)
-        status = write_order(local, order, i, hosts, error);
-    free(hosts);
+    for (uint32_t i = 0; status == WEFT_OK && i < order->nodes; i++) {
+        struct node_order own;
+        status = engine_order_of_node(order, i, &local->run, &own, error);
+        if (status != WEFT_OK)
+            break;
+        status = local_limits_of_node(local, order, i, local_order_find_host(local, own.host), &own.limits, error);
+        own.limits.file_bytes = order->file_bytes;
+        if (status == WEFT_OK)
+            status = local_order_save(local, &own, error);
+        node_order_free(&own);
+    }
     return status;
 }
 
 /* ---- whose they are ---- */
 
-static bool local_local_order_is_own(const struct engine_local *local, const char *platform)
+struct engine_owner local_owner(const struct engine_local *local)
 {
-    return *platform ? strcmp(platform, local->platform) == 0 : local->adopts || !*local->platform;
+    return (struct engine_owner){local->directory, local->platform, local->adopts};
 }
 
 bool local_order_is_own(const struct engine_local *local, const char *directory)
 {
-    char platform[NODE_PLATFORM_BYTES];
-    return node_order_platform(directory, platform, NULL) != WEFT_OK || local_local_order_is_own(local, platform);
+    const struct engine_owner owner = local_owner(local);
+    return engine_directory_is_own(&owner, directory);
 }
 
 /* Contents of a run's directory. */
@@ -248,6 +163,7 @@ struct local_order_found {
 static weft_status look_at_attempt(const struct engine_local *local, const struct attempt *attempt,
                                    struct local_order_found *found, struct error *error)
 {
+    const struct engine_owner owner = local_owner(local);
     char directory[FILE_PATH_BYTES], platform[NODE_PLATFORM_BYTES];
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; i < ATTEMPT_NODES_MOST && status == WEFT_OK; i++) {
@@ -255,7 +171,7 @@ static weft_status look_at_attempt(const struct engine_local *local, const struc
         status = node_directory(directory, local->directory, attempt, i, error);
         if (status != WEFT_OK || !file_is_directory(directory))
             break;
-        if (node_order_platform(directory, platform, NULL) != WEFT_OK || local_local_order_is_own(local, platform))
+        if (node_order_platform(directory, platform, NULL) != WEFT_OK || engine_directory_owns(&owner, platform))
             continue;
         found->others = true;
         memcpy(found->platform, platform, sizeof platform);

@@ -5,6 +5,7 @@
 
 #include "platform/agent/journal/file.h"
 #include "platform/agent/order.h"
+#include "platform/engine/directory.h"
 #include "platform/engine/local/local.h"
 
 #include <sched.h>
@@ -84,6 +85,9 @@ void local_notice_stop(struct engine_local *local, struct local_node *node);
 /** Of which nodes something was heard (engine.h). */
 weft_status local_heard(struct engine *engine, engine_heard_visit *visit, void *context, struct error *error);
 
+/** Whose orders are this engine's. */
+struct engine_owner local_owner(const struct engine_local *local);
+
 /** Whether the order in a node's directory is of this engine's platform; so is one that cannot be read, as it is
  * damaged (poll() reports it). */
 bool local_order_is_own(const struct engine_local *local, const char *directory);
@@ -100,6 +104,9 @@ weft_status local_order_make_room(const struct engine_local *local, const struct
 
 /** Whether the engine can start this at all. Errors: ARGUMENT. */
 weft_status local_order_check(const struct engine_local *local, const struct engine_order *order, struct error *error);
+
+/** Write the order of a node, if it is not there yet; fills in platform, boot id and how other nodes are reached. */
+weft_status local_order_save(const struct engine_local *local, struct node_order *order, struct error *error);
 
 /** Write the orders of all nodes, those that are not there yet. */
 weft_status local_order_write(struct engine_local *local, const struct engine_order *order, struct error *error);

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/engine/remote/internal/stream.h"
+
+#include "base/file/file.h"
+#include "platform/engine/remote/internal/frames.h"
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/bufferevent_ssl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define FINISH_SECONDS 5 /* to send what is queued on a stream that is to be closed */
+
+struct stream {
+    struct bufferevent *bufferevent;
+    struct stream_calls calls;
+    void *context;
+    struct buffer in;
+    bool closed, finishing;
+    bool calling, freed; /* within a callback; it was freed there */
+};
+
+static void stream_destroy(struct stream *stream)
+{
+    SSL *ssl = bufferevent_openssl_get_ssl(stream->bufferevent);
+    SSL_set_shutdown(ssl, SSL_RECEIVED_SHUTDOWN); /* libevent does not send the closing alert otherwise */
+    SSL_shutdown(ssl);
+    ERR_clear_error();
+    bufferevent_free(stream->bufferevent);
+    buffer_free(&stream->in);
+    free(stream);
+}
+
+void stream_free(struct stream *stream)
+{
+    if (!stream)
+        return;
+    stream->freed = true;
+    if (!stream->calling)
+        stream_destroy(stream);
+}
+
+/* Within callbacks the stream may be freed: false if it was. */
+static bool still_there(struct stream *stream)
+{
+    stream->calling = false;
+    if (!stream->freed)
+        return true;
+    stream_destroy(stream);
+    return false;
+}
+
+/* False: the stream is gone. */
+static bool stream_close(struct stream *stream, const char *reason)
+{
+    if (stream->finishing) {
+        stream_destroy(stream);
+        return false;
+    }
+    if (stream->closed)
+        return true;
+    stream->closed = true;
+    bufferevent_disable(stream->bufferevent, EV_READ | EV_WRITE);
+    stream->calling = true;
+    stream->calls.closed(stream->context, reason);
+    return still_there(stream);
+}
+
+static void stream_on_read(struct bufferevent *bufferevent, void *context)
+{
+    struct stream *stream = context;
+    struct evbuffer *input = bufferevent_get_input(bufferevent);
+    struct frame frame;
+    int found = 0;
+    const size_t size = evbuffer_get_length(input);
+    uint8_t *place = buffer_reserve(&stream->in, size);
+    if (!place) {
+        stream_close(stream, "out of memory");
+        return;
+    }
+    evbuffer_remove(input, place, size);
+    stream->in.end += size;
+    while (!stream->closed && !stream->finishing && (found = frame_peek(&stream->in, REMOTE_FRAME_MOST, &frame)) > 0) {
+        stream->calling = true;
+        stream->calls.frame(stream->context, &frame);
+        if (!still_there(stream))
+            return;
+        frame_drop(&stream->in, &frame);
+    }
+    if (found < 0)
+        stream_close(stream, "it sent something that is no message");
+}
+
+static void stream_on_write(struct bufferevent *bufferevent, void *context)
+{
+    struct stream *stream = context;
+    if (evbuffer_get_length(bufferevent_get_output(bufferevent)) > 0)
+        return;
+    if (stream->finishing) {
+        stream_destroy(stream);
+    } else if (stream->calls.drained && !stream->closed) {
+        stream->calling = true;
+        stream->calls.drained(stream->context);
+        still_there(stream);
+    }
+}
+
+static void stream_on_event(struct bufferevent *bufferevent, short what, void *context)
+{
+    struct stream *stream = context;
+    char text[160];
+    if (what & BEV_EVENT_CONNECTED) {
+        if (!stream->calls.ready)
+            return;
+        stream->calling = true;
+        stream->calls.ready(stream->context);
+        still_there(stream);
+        return;
+    }
+    const int failure = EVUTIL_SOCKET_ERROR();
+    const unsigned long code = bufferevent_get_openssl_error(bufferevent);
+    const char *reason = code ? ERR_reason_error_string(code) : NULL;
+    if (what & BEV_EVENT_EOF)
+        snprintf(text, sizeof text, "the other end has closed the connection");
+    else if (what & BEV_EVENT_TIMEOUT)
+        snprintf(text, sizeof text, "nothing was heard for too long");
+    else
+        snprintf(text, sizeof text, "%s", reason ? reason : failure ? strerror(failure) : "the connection broke");
+    ERR_clear_error();
+    stream_close(stream, text);
+}
+
+weft_status stream_new(struct event_base *base, int descriptor, SSL_CTX *tls, bool server,
+                       const struct stream_calls *calls, void *context, struct stream **stream, struct error *error)
+{
+    const int yes = 1;
+    struct stream *made = calloc(1, sizeof *made);
+    SSL *ssl = SSL_new(tls);
+    if (!made || !ssl) {
+        free(made);
+        SSL_free(ssl);
+        file_close(descriptor);
+        return error_memory(error, sizeof *made, "a connection");
+    }
+    setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    made->calls = *calls;
+    made->context = context;
+    made->bufferevent = bufferevent_openssl_socket_new(base, descriptor, ssl,
+                                                       server ? BUFFEREVENT_SSL_ACCEPTING : BUFFEREVENT_SSL_CONNECTING,
+                                                       BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS);
+    if (!made->bufferevent) {
+        SSL_free(ssl);
+        file_close(descriptor);
+        free(made);
+        return error_memory(error, sizeof *made, "a connection");
+    }
+    bufferevent_openssl_set_allow_dirty_shutdown(made->bufferevent, 1);
+    bufferevent_setcb(made->bufferevent, stream_on_read, stream_on_write, stream_on_event, made);
+    bufferevent_enable(made->bufferevent, EV_READ | EV_WRITE);
+    *stream = made;
+    return WEFT_OK;
+}
+
+void stream_set_context(struct stream *stream, void *context)
+{
+    stream->context = context;
+}
+
+void stream_send(struct stream *stream, uint16_t kind, const void *payload, size_t size)
+{
+    struct buffer header = {0};
+    if (stream->closed || stream->finishing)
+        return;
+    struct evbuffer *output = bufferevent_get_output(stream->bufferevent);
+    frame_put(&header, kind, NULL, size);
+    if (!header.failed) {
+        evbuffer_expand(output, buffer_size(&header) + size);
+        evbuffer_add(output, buffer_begin(&header), buffer_size(&header));
+        evbuffer_add(output, payload, size);
+    }
+    buffer_free(&header);
+}
+
+void stream_send_buffer(struct stream *stream, uint16_t kind, struct buffer *payload)
+{
+    if (!payload->failed)
+        stream_send(stream, kind, buffer_begin(payload), buffer_size(payload));
+    buffer_free(payload);
+}
+
+size_t stream_queued(const struct stream *stream)
+{
+    return evbuffer_get_length(bufferevent_get_output(stream->bufferevent));
+}
+
+SSL *stream_tls(const struct stream *stream)
+{
+    return bufferevent_openssl_get_ssl(stream->bufferevent);
+}
+
+void stream_finish(struct stream *stream)
+{
+    const struct timeval limit = {FINISH_SECONDS, 0};
+    if (stream->closed || stream_queued(stream) == 0) {
+        stream_free(stream);
+        return;
+    }
+    stream->finishing = true;
+    bufferevent_set_timeouts(stream->bufferevent, NULL, &limit);
+    bufferevent_disable(stream->bufferevent, EV_READ);
+}
