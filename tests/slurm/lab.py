@@ -10,11 +10,11 @@ Waits are for conditions, up to LIMIT seconds, and raise Failed with the daemons
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
@@ -202,8 +202,8 @@ def is_up(state):
 
 class SlurmLab:
     """Nodes n1, n2, ..., each with so many processors and GPUs, whatever the machine has; `options` are lines of slurm.conf: a value, a
-    list for several lines, or None for none. Nodes are spread over pods pod1, pod2, ...: switches, and features of nodes; with pods=0
-    Slurm knows no topology.
+    list for several lines, or None for none; {lab} stands for its directory. Nodes are spread over pods pod1, pod2, ...: switches, and
+    features of nodes; with pods=0 Slurm knows no topology.
 
     With namespaces=True each node has its own network, host name, processes, mounts and shared memory; with private_tmp=True its own
     /tmp too, in which it sees the directory of the lab and those of `share`.
@@ -222,49 +222,48 @@ class SlurmLab:
         self.nodes = [Node(self, f"n{i}", f"10.77.0.{10 + i}" if namespaces else "127.0.0.1") for i in range(1, nodes + 1)]
         self.private = [os.path.abspath(path) for path in share] if private_tmp else None
         self.directory = self.supervisor = self.controller = None
-        self.ports, self.lock = [], threading.Lock()
+        self.environment, self.ports, self.lock = {}, [], threading.Lock()
 
     # ---- its life ----
 
     def __enter__(self):
-        # munged wants a short path whose directories only root writes to, but for /tmp.
-        self.directory = tempfile.mkdtemp(prefix="weft-slurm-", dir="/tmp")
-        self.environment = {"SLURM_CONF": os.path.join(self.directory, "slurm.conf")}
         try:
-            self.ports = write_configuration(self)
             self._supervise()
+            self.environment = {"SLURM_CONF": os.path.join(self.directory, "slurm.conf")}
+            self.ports = write_configuration(self)
+            self.ask("enter")
             self.ask("munge")
             self.start_controller()
             for node in self.nodes:
                 node.boot()
-            self.wait(lambda: all(state == "idle" for state in self.states().values()), "all nodes are idle")
+            self.wait(self.all_idle, "all nodes are idle")
             return self
         except BaseException as error:
             self.__exit__(type(error), error, None)
             raise
 
     def __exit__(self, kind, error, _trace):
-        if error and not isinstance(error, (SystemExit, Unavailable)):
+        if error and self.directory and not isinstance(error, (SystemExit, Unavailable)):
             print(self.logs(), file=sys.stderr)
         code = 0
         if self.supervisor:
             self.supervisor.stdin.close()
             code = self.supervisor.wait()
             self.supervisor.stdout.close()
-        shutil.rmtree(self.directory, ignore_errors=True)  # nothing, unless there was no supervisor
+        if self.directory:
+            shutil.rmtree(self.directory, ignore_errors=True)  # gone, unless the supervisor was killed
         for port in self.ports:
             port.close()
         if code and not error:
             raise Failed(f"the lab's supervisor ended with {code}: something of {self.directory} is left")
 
     def _supervise(self):
-        plan = {"directory": self.directory, "parent": os.getpid(), "nodes": {node.name: node.address for node in self.nodes},
-                "namespaces": self.namespaces, "private": None if self.private is None else [self.directory, *self.private]}
-        with open(os.path.join(self.directory, "said"), "wb") as said:
-            self.supervisor = subprocess.Popen([sys.executable, "-B", os.path.join(HERE, "supervisor.py"), json.dumps(plan)],
-                                               cwd="/", env=self._variables(), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                               stderr=said, start_new_session=True)
-        self._answer()
+        plan = {"test": os.getpid(), "nodes": {node.name: node.address for node in self.nodes}, "namespaces": self.namespaces,
+                "private": self.private}
+        self.supervisor = subprocess.Popen([sys.executable, "-B", os.path.join(HERE, "supervisor.py"), json.dumps(plan)], cwd="/",
+                                           env=clean_variables(), bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                           start_new_session=True)
+        self.directory = self._answer()
 
     def _answer(self):
         line = self.supervisor.stdout.readline()
@@ -278,8 +277,8 @@ class SlurmLab:
     def ask(self, *words):
         """A request to the supervisor (supervisor.py), and its answer."""
         with self.lock:
-            self.supervisor.stdin.write(json.dumps(words).encode() + b"\n")
-            self.supervisor.stdin.flush()
+            with contextlib.suppress(BrokenPipeError):  # there is no answer either
+                self.supervisor.stdin.write(json.dumps(words).encode() + b"\n")
             return self._answer()
 
     # ---- waiting ----
@@ -295,13 +294,13 @@ class SlurmLab:
         raise Failed(f"not within {seconds} s: {what}; nodes: {self.states()}")
 
     def logs(self, lines=15):
-        """The end of each daemon's log, and what they have written before they had one."""
+        """The end of each daemon's log, and the errors they have reported before they had one."""
         shown = []
-        for name in sorted(os.listdir(self.directory)):
-            if name.endswith(".log") or name == "said":
-                with open(os.path.join(self.directory, name), encoding="utf-8", errors="replace") as file:
-                    said = [line for line in file if name != "said" or not line.startswith(("slurmctld: ", "slurmd: ")) or "fatal" in line]
-                shown += [f"== {name}\n", *said[-lines:]]
+        for path in [os.path.join(self.directory, name) for name in (*sorted(os.listdir(self.directory)), "munge/log")]:
+            if path.endswith((".log", "/log", "/said")) and os.path.exists(path):
+                with open(path, encoding="utf-8", errors="replace") as file:
+                    said = [line for line in file if not path.endswith("/said") or not re.match(r"\w+: (?!.*(error|fatal))", line, re.I)]
+                shown += [f"== {path}\n", *said[-lines:]]
         return "".join(shown)
 
     # ---- what runs where ----
@@ -345,9 +344,18 @@ class SlurmLab:
         """{node: state}, as sinfo shows it; {} if the controller does not answer."""
         return dict(line.split() for line in self.run("sinfo", "-h", "-N", "-o", "%N %T", check=False).stdout.splitlines())
 
+    def all_idle(self):
+        return list(self.states().values()) == ["idle"] * len(self.nodes)
+
     def start_controller(self):
         self.controller = self.ask("controller")
-        self.wait(lambda: " UP" in self.run("scontrol", "ping", check=False).stdout, "the controller answers")
+
+        def answers():
+            if self.controller not in all_processes():
+                raise Failed("slurmctld has ended")
+            return " UP" in self.run("scontrol", "ping", check=False).stdout
+
+        self.wait(answers, "the controller answers")
 
     def kill_controller(self):
         """slurmctld crashes."""

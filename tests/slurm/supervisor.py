@@ -3,10 +3,12 @@
 
     supervisor.py PLAN
 
-PLAN is JSON: `directory` of the lab, which goes in the end; `parent`, the test's process; `nodes`, their addresses by name (or null);
-`namespaces`; `private`, the directories that nodes with a /tmp of their own still see there (null: they share /tmp).
-Requests come in as lines of JSON, lists of words; each is answered by {"done": VALUE} or {"refused": TEXT, "status": NUMBER}.
+PLAN is JSON: `test`, the test's process; `nodes`, their addresses by name; `namespaces`; `private`, the directories that nodes with a
+/tmp of their own still see there (null: they share /tmp).
+It first makes the lab's directory, which goes in the end, and writes {"done": DIRECTORY}. Requests come in as lines of JSON, lists of
+words; each is answered by {"done": VALUE} or {"refused": TEXT, "status": NUMBER}.
 
+    ["enter"]           make the network, if there is to be one, when the files of the lab are written
     ["munge"]           start munged
     ["controller"]      start slurmctld; its process
     ["boot", NODE]      start a node: its first process
@@ -20,8 +22,10 @@ import os
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 
@@ -104,16 +108,15 @@ def serve_node(slurmd):
 
 
 class Supervisor:
-    def __init__(self, plan):
-        self.directory, self.namespaces, self.private = plan["directory"], plan["namespaces"], plan["private"]
-        self.addresses, self.parent = plan["nodes"], os.pidfd_open(plan["parent"])
+    def __init__(self, plan, directory):
+        self.directory, self.namespaces, self.test, self.addresses = directory, plan["namespaces"], plan["test"], plan["nodes"]
+        self.private = None if plan["private"] is None else [directory, *plan["private"]]
         self.configuration = os.path.join(self.directory, "slurm.conf")
         self.nodes = {}  # first processes
         self.processes = os.open("/proc/self/ns/pid", os.O_RDONLY)
 
     def enter(self):
         """Become the hub of the network, where there is to be one: the place of the login node and of the controller."""
-        libc.prctl(ADOPT_ORPHANS, 1, 0, 0, 0)
         if self.namespaces:
             call("unshare", NEW_MOUNT | NEW_HOST_NAME | NEW_NETWORK)
             mount("none", "/", None, MOUNT_SLAVE | MOUNT_RECURSIVE)
@@ -125,8 +128,16 @@ class Supervisor:
 
     def munge(self):
         where = os.path.join(self.directory, "munge")
-        run("setpriv", "--reuid=munge", "--regid=munge", "--clear-groups", "munged", f"--key-file={where}/key", f"--socket={where}/socket",
-            f"--pid-file={where}/pid", f"--log-file={where}/log", f"--seed-file={where}/seed")
+        process = spawn(["setpriv", "--reuid=munge", "--regid=munge", "--clear-groups", "--pdeathsig=KILL", "munged", "--foreground",
+                         f"--key-file={where}/key", f"--socket={where}/socket", f"--pid-file={where}/pid", f"--log-file={where}/log",
+                         f"--seed-file={where}/seed"])
+        last = time.monotonic() + PATIENCE
+        while time.monotonic() < last and os.waitpid(process, os.WNOHANG)[0] == 0:
+            with socket.socket(socket.AF_UNIX) as asking:
+                if asking.connect_ex(f"{where}/socket") == 0:
+                    return
+            time.sleep(0.01)
+        raise Refused("munged does not start: see its log")
 
     def controller(self):
         return spawn(["slurmctld", "-D", "-f", self.configuration])
@@ -188,9 +199,9 @@ class Supervisor:
 
     def answer(self, line):
         try:
-            words = json.loads(line)
-            done = {"munge": self.munge, "controller": self.controller, "boot": self.boot, "slurmd": self.slurmd}[words[0]](*words[1:])
-            return {"done": done}
+            name, *words = json.loads(line)
+            requests = {"enter": self.enter, "munge": self.munge, "controller": self.controller, "boot": self.boot, "slurmd": self.slurmd}
+            return {"done": requests[name](*words)}
         except Refused as refusal:
             return {"refused": str(refusal), "status": refusal.status}
 
@@ -199,15 +210,16 @@ class Supervisor:
         os.set_blocking(woken, False)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         signal.set_wakeup_fd(woken)
+        test = os.pidfd_open(self.test)
         poll, rest = select.poll(), b""
-        for descriptor in (0, wake, self.parent):
+        for descriptor in (0, wake, test):
             poll.register(descriptor, select.POLLIN)
         while True:
             ready = [descriptor for descriptor, _ in poll.poll()]
             if wake in ready:
                 os.read(wake, 4096)
                 reap()
-            if self.parent in ready:
+            if test in ready:
                 return
             if 0 in ready:
                 given = os.read(0, 65536)
@@ -234,17 +246,17 @@ def say(value):
 
 
 def main():
-    supervisor = Supervisor(json.loads(sys.argv[1]))
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
+    libc.prctl(ADOPT_ORPHANS, 1, 0, 0, 0)
+    # munged wants a short path whose directories only root writes to, but for /tmp.
+    supervisor = Supervisor(json.loads(sys.argv[1]), tempfile.mkdtemp(prefix="weft-slurm-", dir="/tmp"))
     status = 1
     try:
-        try:
-            supervisor.enter()
-            say({"done": os.getpid()})
-        except Refused as refusal:
-            say({"refused": str(refusal), "status": refusal.status})
+        os.environ["SLURM_CONF"] = supervisor.configuration
+        os.dup2(os.open(os.path.join(supervisor.directory, "said"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644), 2)
+        say({"done": supervisor.directory})
         supervisor.serve()
-    except BrokenPipeError:
+    except (BrokenPipeError, ProcessLookupError):
         pass  # the test has ended
     finally:
         status = supervisor.end()
