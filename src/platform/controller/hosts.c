@@ -28,13 +28,13 @@ bool hosts_find(const struct controller *controller, const char *name, uint32_t 
 
 /* One more, not in the order of Pods yet. */
 static weft_status add_host(struct controller *controller, const char *name, const char *pod, uint32_t slots,
-                            struct error *error)
+                            bool known, struct error *error)
 {
     if (ARRAY_RESERVE(controller->hosts, controller->host_room, controller->host_count + 1, "the hosts of the engine",
                       error) != WEFT_OK)
         return WEFT_ERROR_MEMORY;
     struct controlled_host *added = &controller->hosts[controller->host_count++];
-    *added = (struct controlled_host){.slots = slots};
+    *added = (struct controlled_host){.slots = slots, .known = known};
     snprintf(added->name, sizeof added->name, "%s", name);
     snprintf(added->pod, sizeof added->pod, "%s", pod);
     return WEFT_OK;
@@ -51,7 +51,8 @@ static bool see_host(void *context, const struct engine_host *host)
         return false;
     }
     seen->status =
-        add_host(controller, host->name, *host->pod ? host->pod : controller->config.pod, host->slots, seen->error);
+        add_host(controller, host->name, *host->pod ? host->pod : controller->config.pod, host->slots, true,
+                 seen->error);
     if (seen->status != WEFT_OK)
         return false;
     const struct controlled_host *added = &controller->hosts[controller->host_count - 1];
@@ -82,7 +83,7 @@ static weft_status lose_absent(struct controller *controller, int64_t now, struc
         status = registry_host_lose(controller->config.registry, known[i].host,
                                     "the server was started without it; 'weft nodes remove' forgets it", now, error);
         if (status == WEFT_OK && known[i].slots <= SLOT_SET_MOST)
-            status = add_host(controller, known[i].host, known[i].pod, (uint32_t)known[i].slots, error);
+            status = add_host(controller, known[i].host, known[i].pod, (uint32_t)known[i].slots, false, error);
     }
     free(known);
     return status;
@@ -186,9 +187,10 @@ static bool takes_runs(const struct controlled_host *host)
     return host->state == REGISTRY_HOST_UP;
 }
 
+/* One that is lost for now, as others use it or it is drained in its cluster, will be back. */
 static bool controller_hosts_is_there(const struct controlled_host *host)
 {
-    return !registry_host_is_lost(host->state);
+    return host->known || !registry_host_is_lost(host->state);
 }
 
 /* The most hosts of one Pod, or of all, that have so many slots and are as they should be. */

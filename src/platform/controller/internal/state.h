@@ -24,6 +24,7 @@ struct controlled_host {
     int64_t processors, memory; /**< memory in bytes; 0: not known */
     uint64_t used;              /**< a set (slot_set.h): those that an attempt has */
     enum registry_host_state state;
+    bool known; /**< the engine has it, whether or not it can start something now */
 };
 
 /** One node of the present attempt. */

@@ -15,6 +15,7 @@
 #define MARK_DIGITS   16  /* of the token, in a job's comment */
 #define SPARE_SECONDS 120 /* of the job's time limit beyond the attempt's: Slurm checks every 30 s */
 #define GRACE         30000
+#define SLOTS_MOST    64 /* of a node: with more processors, each slot stands for several */
 
 struct engine_slurm {
     struct engine engine; /* first */
@@ -33,7 +34,8 @@ static struct engine_slurm *slurm_of(struct engine *engine)
 
 static uint32_t slots_of(const struct driver_host *host)
 {
-    return host->gpus ? host->gpus : host->cpus;
+    const uint32_t slots = host->gpus ? host->gpus : host->cpus;
+    return slots < SLOTS_MOST ? slots : SLOTS_MOST;
 }
 
 static weft_status slurm_hosts(struct engine *engine, engine_host_visit *visit, void *context, struct error *error)
@@ -78,7 +80,7 @@ static weft_status find_needs(struct engine_slurm *slurm, const struct engine_or
             break;
         }
         const uint32_t slots = place->count ? place->count : 1;
-        uint32_t cpus = host->gpus ? (uint32_t)((uint64_t)slots * host->cpus / host->gpus) : slots;
+        uint32_t cpus = (uint32_t)((uint64_t)slots * host->cpus / slots_of(host));
         cpus = order->processors ? order->processors : cpus ? cpus : 1;
         needs->cpus = cpus > needs->cpus ? cpus : needs->cpus;
         needs->gpus = host->gpus && slots > needs->gpus ? slots : needs->gpus;

@@ -12,7 +12,7 @@
  * - A node that Slurm has down or drained, or that others use, takes nothing new (`up` of hosts(), with the reason).
  * - The job's time limit is longer than the attempt's, which Weft itself keeps.
  *
- * Slots are the GPUs of a node (GRES "gpu"), or its processors where it has none. Which of them an attempt gets Slurm decides;
+ * Slots are the GPUs of a node (GRES "gpu"), or its processors where it has none, at most 64. Which of them an attempt gets Slurm decides;
  * CUDA_VISIBLE_DEVICES says so. Pods are the lowest switches of Slurm's topology; without one, all nodes are one Pod.
  *
  * The directory of a run must be there under the same path on every node. Processes are those of the order's user, if this
