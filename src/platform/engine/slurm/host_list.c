@@ -61,7 +61,9 @@ static bool pattern_read(const char *item, size_t size, struct host_pattern *pat
     }
     pattern->tail = item;
     pattern->tail_size = (size_t)(end - item);
-    return !memchr(item, ']', (size_t)(end - item));
+    while (item < end && *item != ']')
+        item++;
+    return item == end;
 }
 
 /* Take the next range of "1-4,7"; false: it is not one. */

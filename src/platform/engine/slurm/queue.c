@@ -83,15 +83,24 @@ static bool job_is_held(const char *word, const char *reason)
 
 /* ---- reading ---- */
 
-/* Cut `*rest` at the next separator; NULL: there is none. */
-static char *queue_next_field(char **rest, const char *separator)
+/* Output that is being read; after it is a NUL. */
+struct queue_text {
+    char *rest, *end;
+    const char *separator;
+};
+
+/* The text up to the next separator, cut there; NULL: there is none. */
+static char *queue_next_field(struct queue_text *text)
 {
-    char *field = *rest, *end = strstr(field, separator);
-    if (!end)
-        return NULL;
-    *end = '\0';
-    *rest = end + strlen(separator);
-    return field;
+    size_t size = strlen(text->separator);
+    char *field = text->rest;
+    for (char *place = field; (place = memchr(place, *text->separator, (size_t)(text->end - place))); place++)
+        if ((size_t)(text->end - place) >= size && memcmp(place, text->separator, size) == 0) {
+            *place = '\0';
+            text->rest = place + size;
+            return field;
+        }
+    return NULL;
 }
 
 static bool queue_number(const char *text, uint64_t most, uint64_t *number)
@@ -127,15 +136,15 @@ static bool queue_job(char *const fields[FIELDS], struct slurm_job *job)
     return true;
 }
 
-static weft_status queue_read(const struct slurm_commands *commands, char *text, const char *separator,
-                              slurm_job_visit *visit, void *context, struct error *error)
+static weft_status queue_read(const struct slurm_commands *commands, struct queue_text text, slurm_job_visit *visit,
+                              void *context, struct error *error)
 {
-    char *fields[FIELDS] = {0}, *rest = text, where[300];
+    char *fields[FIELDS] = {0}, where[300];
     slurm_where(commands, where, sizeof where);
-    while (queue_next_field(&rest, separator)) { /* what is before a job: the line end of the previous one */
+    while (queue_next_field(&text)) { /* what is before a job: the line end of the previous one */
         struct slurm_job job = {0};
         for (int i = 0; i < FIELDS; i++)
-            if (!(fields[i] = queue_next_field(&rest, separator)))
+            if (!(fields[i] = queue_next_field(&text)))
                 return error_set(error, WEFT_ERROR_DATA, "the output of squeue%s ends within a job", where);
         if (!queue_job(fields, &job))
             return error_set(error, WEFT_ERROR_DATA,
@@ -165,7 +174,8 @@ weft_status slurm_jobs(struct slurm_commands *commands, slurm_job_visit *visit, 
     if (status == WEFT_OK && !text)
         status = error_memory(error, 1, "the output of squeue");
     if (status == WEFT_OK)
-        status = queue_read(commands, text, separator, visit, context, error);
+        status = queue_read(commands, (struct queue_text){text, text + buffer_size(&output.text), separator}, visit,
+                            context, error);
     slurm_output_free(&output);
     return status;
 }

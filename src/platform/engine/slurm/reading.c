@@ -60,8 +60,7 @@ weft_status slurm_program_failure(const struct slurm_commands *commands, const c
 
 bool slurm_failure_is_temporary(const char *errors)
 {
-    /* Of Slurm's slurm_errno.c and sbatch.c, 21.08 to 25.11, and of libc. Limits of accounting count as temporary,
-     * because other jobs end. */
+    /* Messages of Slurm 21.08 to 25.11 and of libc. Limits of accounting count as temporary, because other jobs end. */
     static const char *const temporary[] = {
         "Unable to contact slurm controller",
         "Communication connection failure",
