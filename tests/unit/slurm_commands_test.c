@@ -269,6 +269,10 @@ static void submitting_checks_its_fields(void **state)
     bad = usual;
     bad.nodes = 0;
     expect_no_job(&bad, WEFT_ERROR_ARGUMENT, "at least one node");
+    bad.nodes = 3;
+    expect_no_job(&bad, WEFT_ERROR_ARGUMENT, "a job of 3 nodes has 2 in its list, 'n1,n2'");
+    bad.node_list = "n[1";
+    expect_no_job(&bad, WEFT_ERROR_ARGUMENT, "'n[1' is not a list of hosts");
     bad = usual;
     bad.output = "out";
     expect_no_job(&bad, WEFT_ERROR_ARGUMENT, "the output file of a job is 'out', not an absolute path");
@@ -542,9 +546,9 @@ static void commands_run_on_a_login_node(void **state)
     expect_error(slurm_submit(commands, &usual, &job, &error), &error, WEFT_ERROR_ARGUMENT,
                  "sbatch on me@login.example failed: Invalid --uid specification");
     error_clear(&error);
-    text_file(directory, "ssh.err", "Host key verification failed.\n");
+    text_file(directory, "ssh.err", "No host key is known.\r\nHost key verification failed.\r\n");
     expect_error(slurm_submit(commands, &usual, &job, &error), &error, WEFT_ERROR_SYSTEM,
-                 "ssh on me@login.example failed: Host key verification failed.");
+                 "ssh to me@login.example failed: No host key is known.; Host key verification failed.");
     slurm_commands_close(commands);
     expect_no_open(&away, WEFT_ERROR_SYSTEM, "Host key verification failed");
     unlink(temporary_path(directory, "ssh.err"));

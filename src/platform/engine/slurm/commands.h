@@ -53,12 +53,18 @@ void slurm_commands_close(struct slurm_commands *commands);
 
 /* ---- submitting ---- */
 
-/** A batch job: all of its nodes at once, or none. Slurm never requeues it. */
+/**
+ * A batch job. All of its nodes are booted and given to it at once, or none. Slurm never requeues it.
+ *
+ * If a node fails, the job keeps the others (slurm_job.nodes), unless it was the first one: then Slurm ends the job
+ * (FAILED, JobLaunchFailure, or NODE_FAIL). srun in the script needs --no-kill to continue likewise, and
+ * --cpus-per-task, because Slurm 22.05 and later do not pass that of the job on.
+ */
 struct slurm_submission {
     const char *name;         /**< of the job: printable ASCII without spaces */
     const char *comment;      /**< the attempt's identity, likewise. Job ids are not: after a crash of slurmctld it may
                                    have forgotten a new job, and give its id to another */
-    const char *node_list;    /**< "n1,n2": exactly these, and `nodes` of them. NULL: any */
+    const char *node_list;    /**< "n1,n2" or "n[1-2]": these, `nodes` of them. NULL: any */
     uint32_t nodes;           /**< at least 1 */
     uint32_t cpus_per_node;   /**< 0: not asked for (Slurm's default is one) */
     uint32_t gpus_per_node;   /**< 0: none */
@@ -74,7 +80,7 @@ struct slurm_submission {
 };
 
 /**
- * Submit with sbatch; runs one command. The script runs once, on the first node.
+ * Submit with sbatch; runs one command, and one more for `user`. The script runs once, on the first node.
  *
  * Errors: SYSTEM: try again, but look for the comment among slurm_jobs() first, because the job may have been accepted.
  * ARGUMENT: Slurm refused the job for good, or a field is not as described above.
@@ -96,7 +102,10 @@ enum slurm_job_state {
     SLURM_JOB_ENDED,      /**< has no nodes any more. Slurm forgets it some minutes later (MinJobAge) */
 };
 
-/** A job of any user. An array's pending tasks are one job. Pointers are valid until the callback returns. */
+/**
+ * A job of any user. An array's pending tasks are one job. Anybody can give a job any name and comment, so a job is
+ * one's own only if its user is right, too. Pointers are valid until the callback returns.
+ */
 struct slurm_job {
     uint64_t id;
     const char *name, *comment; /**< "": none */
@@ -115,7 +124,10 @@ struct slurm_job {
 /** False ends the call early, with WEFT_OK. */
 typedef bool slurm_job_visit(void *context, const struct slurm_job *job);
 
-/** All jobs of all users and partitions, ended ones that Slurm has not forgotten among them. Runs one command. */
+/**
+ * All jobs of all users and partitions, ended ones that Slurm has not forgotten among them. A site can hide jobs of
+ * others (PrivateData). Runs one command.
+ */
 weft_status slurm_jobs(struct slurm_commands *commands, slurm_job_visit *visit, void *context, struct error *error);
 
 /* ---- nodes ---- */

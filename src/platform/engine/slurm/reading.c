@@ -32,10 +32,11 @@ static void join_lines(const char *text, const char *name, char *joined, size_t 
     *joined = '\0';
     while (*text && size < room) {
         size_t length = strcspn(text, "\n");
-        const char *line = skip_beginnings(text, name);
-        if (line < text + length)
-            size += (size_t)snprintf(joined + size, room - size, "%s%.*s", size ? "; " : "",
-                                     (int)(text + length - line), line);
+        const char *line = skip_beginnings(text, name), *end = text + length;
+        while (end > line && (end[-1] == '\r' || end[-1] == ' '))
+            end--;
+        if (line < end)
+            size += (size_t)snprintf(joined + size, room - size, "%s%.*s", size ? "; " : "", (int)(end - line), line);
         text += length + (text[length] == '\n');
     }
     if (size >= room)
@@ -46,7 +47,11 @@ static void join_lines(const char *text, const char *name, char *joined, size_t 
 weft_status slurm_program_failure(const struct slurm_commands *commands, const char *name, struct slurm_output *output,
                                   weft_status status, struct error *error)
 {
-    char quote[QUOTE_BYTES], where[300];
+    char quote[QUOTE_BYTES], where[300] = "";
+    if (strcmp(name, "ssh") == 0)
+        snprintf(where, sizeof where, " to %s", commands->login);
+    else
+        slurm_where(commands, where, sizeof where);
     const char *errors = buffer_string(&output->errors), *text = buffer_string(&output->text);
     join_lines(errors ? errors : "", name, quote, sizeof quote);
     if (!*quote)
@@ -54,8 +59,8 @@ weft_status slurm_program_failure(const struct slurm_commands *commands, const c
     if (!*quote)
         snprintf(quote, sizeof quote, "exit code %d", output->code);
     if (output->missing)
-        return error_set(error, status, "%s%s is missing", name, slurm_where(commands, where, sizeof where));
-    return error_set(error, status, "%s%s failed: %s", name, slurm_where(commands, where, sizeof where), quote);
+        return error_set(error, status, "%s%s is missing", name, where);
+    return error_set(error, status, "%s%s failed: %s", name, where, quote);
 }
 
 bool slurm_failure_is_temporary(const char *errors)

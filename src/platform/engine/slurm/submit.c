@@ -2,6 +2,7 @@
 /* Submitting and canceling. */
 #include "base/string_list.h"
 #include "base/text.h"
+#include "platform/engine/slurm/host_list.h"
 #include "platform/engine/slurm/internal/program.h"
 
 #include <ctype.h>
@@ -81,6 +82,21 @@ static bool is_printable_token(const char *text)
     return true;
 }
 
+/* Slurm takes a list shorter than the number of nodes, and adds other nodes to it. */
+static weft_status check_node_list(const struct slurm_submission *submission, struct error *error)
+{
+    struct error list = {0};
+    struct string_list nodes = {0};
+    weft_status status = slurm_host_list(submission->node_list, &nodes, &list);
+    if (status != WEFT_OK)
+        status = error_set(error, status == WEFT_ERROR_DATA ? WEFT_ERROR_ARGUMENT : status, "%s", list.text);
+    else if (nodes.count != submission->nodes)
+        status = error_set(error, WEFT_ERROR_ARGUMENT, "a job of %" PRIu32 " nodes has %zu in its list, '%.200s'",
+                           submission->nodes, nodes.count, submission->node_list);
+    string_list_free(&nodes);
+    return status;
+}
+
 static weft_status slurm_submission_check(const struct slurm_submission *submission, struct error *error)
 {
     const struct {
@@ -100,6 +116,9 @@ static weft_status slurm_submission_check(const struct slurm_submission *submiss
         return error_set(error, WEFT_ERROR_ARGUMENT, "there is no user '%.60s'", submission->user);
     if (submission->nodes == 0)
         return error_set(error, WEFT_ERROR_ARGUMENT, "a job needs at least one node");
+    weft_status status = submission->node_list ? check_node_list(submission, error) : WEFT_OK;
+    if (status != WEFT_OK)
+        return status;
     const char *paths[] = {submission->directory, submission->output};
     for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
         if (!paths[i] || *paths[i] != '/' || strchr(paths[i], '\n'))
