@@ -6,6 +6,7 @@
 #include "platform/registry/hosts.h"
 #include "platform/registry/owner.h"
 #include "platform/registry/slot_set.h"
+#include "platform/snapshot/store.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -130,17 +131,30 @@ static weft_status places_of_secrets(const char *directory, const struct run_spe
 static const enum engine_launch launches[] = {
     [RUN_LAUNCH_RANKS] = ENGINE_RANKS, [RUN_LAUNCH_NODES] = ENGINE_EACH_NODE, [RUN_LAUNCH_FIRST] = ENGINE_FIRST_NODE};
 
+/* The store that has the snapshot of a run; the one for all where none does, as what reads it says what is missing. */
+static weft_status store_of_snapshot(const struct controller *controller, const struct run_specification *specification,
+                                     char store[FILE_PATH_BYTES], struct error *error)
+{
+    char project[FILE_PATH_BYTES];
+    weft_status status = file_join(project, controller->config.directories.snapshots, specification->project, error);
+    if (status == WEFT_OK && !snapshot_store_find(store, project, specification->owner, specification->snapshot))
+        memcpy(store, project, sizeof project);
+    return status;
+}
+
 /* Give the engine the order, once the run has its directories (`*made`). */
 static weft_status give_order(struct controller *controller, struct controlled_run *run,
                               const struct run_specification *specification, bool *made, struct error *error)
 {
     char work[FILE_PATH_BYTES], checkpoints[FILE_PATH_BYTES];
     char variable[FILE_PATH_BYTES + sizeof "WEFT_CHECKPOINT_DIR="];
-    char account[REGISTRY_ACCOUNT_BYTES];
+    char account[REGISTRY_ACCOUNT_BYTES], store[FILE_PATH_BYTES] = "";
+    const bool sends = controller->config.engine->sends_files;
+    const struct engine_files files = {store, specification->snapshot};
     const struct run_directory_order directories = {.run = run->run,
                                                     .parent = specification->parent,
                                                     .project = specification->project,
-                                                    .snapshot = specification->snapshot,
+                                                    .snapshot = sends ? "" : specification->snapshot,
                                                     .checkpoint = specification->checkpoint,
                                                     .account = account,
                                                     .owner = specification->owner};
@@ -149,6 +163,10 @@ static weft_status give_order(struct controller *controller, struct controlled_r
     if (status == WEFT_OK)
         status = run_directories_make(controller->directories, &directories, made, work, checkpoints, error);
     if (status != WEFT_OK || !*made)
+        return status;
+    if (sends)
+        status = store_of_snapshot(controller, specification, store, error);
+    if (status != WEFT_OK)
         return status;
     snprintf(variable, sizeof variable, "WEFT_CHECKPOINT_DIR=%s", checkpoints);
     size_t bytes = run->nodes * (sizeof(struct engine_place) + SLOT_SET_MOST * sizeof(uint32_t));
@@ -171,6 +189,7 @@ static weft_status give_order(struct controller *controller, struct controlled_r
                                      .secrets = secrets.items,
                                      .secret_directory = controller->config.secrets,
                                      .directory = work,
+                                     .files = sends ? &files : NULL,
                                      .user = account,
                                      .gpus = specification->slot_kind == SLOT_GPU,
                                      .launch = launches[specification->launch],

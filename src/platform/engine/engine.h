@@ -50,6 +50,12 @@ enum engine_launch {
     ENGINE_RANKS,      /**< as ranks, one a slot, by `weft run` on node 0; the others only wait */
 };
 
+/** The files of a run, for hosts that have nothing of this machine's disk. */
+struct engine_files {
+    const char *store;    /**< directory of the store that has the snapshot (platform/snapshot/snapshot.h) */
+    const char *snapshot; /**< its id; "": none, and the working directory is empty */
+};
+
 /** What to start. The engine copies what it needs. */
 struct engine_order {
     struct attempt attempt;
@@ -61,9 +67,12 @@ struct engine_order {
     char *const *environment; /**< "NAME=VALUE", for every node, WEFT_CHECKPOINT_DIR among them; ends with NULL */
     char *const *secrets;     /**< "VARIABLE=PLACE" in the store at `secret_directory` (secret_store.h); NULL: none */
     const char *secret_directory;
-    const char *directory; /**< absolute, exists on every host: where the command runs */
-    const char *user;      /**< user of the processes; NULL or "": the engine's */
-    bool gpus;             /**< the slots are GPUs */
+    const char
+        *directory; /**< absolute, exists on every host: where the command runs. With `files`, hosts use one of their
+                                own instead, and for WEFT_CHECKPOINT_DIR, too */
+    const struct engine_files *files; /**< for an engine that `sends_files`; NULL: every host has the directory */
+    const char *user;                 /**< user of the processes; NULL or "": the engine's */
+    bool gpus;                        /**< the slots are GPUs */
     enum engine_launch launch;
     uint64_t grace;        /**< from a stop to SIGKILL; 0: 30 s */
     uint64_t time_limit;   /**< 0: none */
@@ -119,6 +128,9 @@ struct engine {
 
     /** All hosts are this machine: if start() fails with SYSTEM, it fails for all of them now. */
     bool one_machine;
+
+    /** Its hosts have nothing of this machine's disk: orders have `files`, which it brings there. */
+    bool sends_files;
 
     /** Upper bound of the time between two records of a live node, unless its order sets one. 0: a node may be silent. */
     uint64_t heartbeat;

@@ -35,14 +35,14 @@ static weft_status set_mode(const char *directory, const char *name, mode_t shut
     return error_system(error, "cannot change who may enter the directory '%s'", path);
 }
 
-weft_status accounts_close_directory(const char *directory, struct error *error)
+weft_status accounts_close_directory(const struct service *service, struct error *error)
 {
     /* Where this is root, accounts may have been let through to theirs. */
-    weft_status status = set_mode(directory, "runs", geteuid() == 0 ? 0066 : 0077, 0, error);
-    return status == WEFT_OK ? set_mode(directory, "snapshots", 0077, 0, error) : status;
+    weft_status status = set_mode(service->shared, "runs", geteuid() == 0 ? 0066 : 0077, 0, error);
+    return status == WEFT_OK ? set_mode(service->directory, "snapshots", 0077, 0, error) : status;
 }
 
-weft_status accounts_check(const char *directory, const char *user, const char *account, struct error *error)
+weft_status accounts_check(const struct service *service, const char *user, const char *account, struct error *error)
 {
     char runs[FILE_PATH_BYTES];
     struct run_owner owner;
@@ -60,11 +60,13 @@ weft_status accounts_check(const char *directory, const char *user, const char *
                                "are processes of its own user, '%s'",
                                user, account, own ? own->pw_name : "?");
     }
-    status = set_mode(directory, ".", 0, 0011, error);
+    status = set_mode(service->directory, ".", 0, 0011, error);
     if (status == WEFT_OK)
-        status = set_mode(directory, "runs", 0066, 0011, error);
+        status = set_mode(service->shared, ".", 0, 0011, error);
     if (status == WEFT_OK)
-        status = file_join(runs, directory, "runs", error);
+        status = set_mode(service->shared, "runs", 0066, 0011, error);
+    if (status == WEFT_OK)
+        status = file_join(runs, service->shared, "runs", error);
     return status == WEFT_OK ? run_owner_reaches(account, runs, error) : status;
 }
 

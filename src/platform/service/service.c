@@ -298,6 +298,7 @@ static weft_status service_open_writer(struct service *service, const struct ser
         return status;
     }
     struct writer_config writer = {.directory = service->directory,
+                                   .shared = service->shared,
                                    .registry = registry,
                                    .engine = engine,
                                    .pod = config->pod,
@@ -344,35 +345,36 @@ static weft_status open_router(struct service *service, struct error *error)
     return status == WEFT_OK ? router_finish(service->router, error) : status;
 }
 
-/* The state directory. Only this user may write to it, because anybody who can write to it could start programs as this
+/* A directory of the server's, the state's or the one with its runs. Only this user may write to it, because anybody who can write to it could start programs as this
  * user. A new one is closed to all others, whatever the umask; accounts that runs belong to get search permission
  * later. */
-static weft_status service_open_directory(struct service *service, const char *directory, struct error *error)
+static weft_status service_open_directory(const struct service *service, const char *directory, const char *option,
+                                          char path[FILE_PATH_BYTES], struct error *error)
 {
     struct stat found;
     const bool is_new = stat(directory, &found) != 0;
     weft_status status = file_make_directory(directory, error);
     if (status != WEFT_OK)
         return status;
-    if (!realpath(directory, service->directory) || stat(service->directory, &found) != 0)
+    if (!realpath(directory, path) || stat(path, &found) != 0)
         return error_system(error, "cannot find the directory '%s'", directory);
     const mode_t others = found.st_mode & (S_IWGRP | S_IWOTH);
-    if (is_new && chmod(service->directory, 0700) != 0)
-        return error_system(error, "cannot keep others out of the directory '%s'", service->directory);
+    if (is_new && chmod(path, 0700) != 0)
+        return error_system(error, "cannot keep others out of the directory '%s'", path);
     if (found.st_uid == geteuid() && (!others || is_new))
         return WEFT_OK;
     if (found.st_uid == geteuid())
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "others can write to the directory '%s' (mode %04o), and could have programs started as user "
-                         "'%s': take that from them by 'chmod go-w %s', or choose another directory by --state",
-                         service->directory, (unsigned)(found.st_mode & 07777), service->user, service->directory);
+                         "'%s': take that from them by 'chmod go-w %s', or choose another directory by %s",
+                         path, (unsigned)(found.st_mode & 07777), service->user, path, option);
     const struct passwd *owner = getpwuid(found.st_uid);
     return error_set(
         error, WEFT_ERROR_ARGUMENT,
         "the directory '%s' belongs to user %s%.63s%s (%u), and this is user '%s' (%u): serve as its owner, "
-        "or choose another directory by --state",
-        service->directory, owner ? "'" : "", owner ? owner->pw_name : "of no name", owner ? "'" : "",
-        (unsigned)found.st_uid, service->user, (unsigned)geteuid());
+        "or choose another directory by %s",
+        path, owner ? "'" : "", owner ? owner->pw_name : "of no name", owner ? "'" : "", (unsigned)found.st_uid,
+        service->user, (unsigned)geteuid(), option);
 }
 
 static weft_status open_server(struct service *service, const struct service_config *config, struct error *error)
@@ -405,7 +407,11 @@ weft_status service_open(const struct service_config *config, struct service **s
     if (status == WEFT_OK)
         status = open_server(made, config, error);
     if (status == WEFT_OK)
-        status = service_open_directory(made, config->directory, error);
+        status = service_open_directory(made, config->directory, "--state", made->directory, error);
+    if (status == WEFT_OK && config->shared)
+        status = service_open_directory(made, config->shared, "--shared", made->shared, error);
+    else if (status == WEFT_OK)
+        memcpy(made->shared, made->directory, sizeof made->shared);
     if (status == WEFT_OK)
         status = disk_space_open(made->directory, config->policy->disk_reserve, &made->space, error);
     if (status == WEFT_OK)
@@ -413,7 +419,7 @@ weft_status service_open(const struct service_config *config, struct service **s
     if (status == WEFT_OK)
         status = service_open_writer(made, config, error);
     if (status == WEFT_OK)
-        status = accounts_close_directory(made->directory, error);
+        status = accounts_close_directory(made, error);
     if (status == WEFT_OK)
         status = furnish(made, error);
     if (status == WEFT_OK)

@@ -6,7 +6,7 @@
  *     access.db                  tokens and the audit log
  *     exits                      how the server ended the last few times (exits.h)
  *     engine/                    orders and journals of attempts
- *     runs/RUN/                  work/ (where a run's command runs), checkpoints/
+ *     runs/RUN/                  work/ (where a run's command runs), checkpoints/; or in `shared`
  *     snapshots/                 the code of runs
  *
  * Two threads: the HTTP server's, which reads, and the writer's, which changes. Runs do not need either: they go on
@@ -23,6 +23,7 @@ struct service;
 
 struct service_config {
     const char *directory;               /**< of the state; made if it is missing */
+    const char *shared;                  /**< directories of runs are in runs/ of this one; NULL: of the state */
     const char *host;                    /**< NULL: loopback */
     uint16_t port;                       /**< 0: any free one */
     const char *certificate, *key;       /**< NULL: no TLS */

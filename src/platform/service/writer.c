@@ -243,7 +243,7 @@ weft_status writer_open(const struct writer_config *config, struct writer **writ
     made->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     weft_status status = made->bell < 0 ? error_system(error, "cannot make an event descriptor") : WEFT_OK;
     if (status == WEFT_OK)
-        status = file_join(made->runs, made->directory, "runs", error);
+        status = file_join(made->runs, config->shared, "runs", error);
     if (status == WEFT_OK)
         status = file_join(made->secrets, made->directory, SERVICE_SECRETS, error);
     if (status == WEFT_OK)
@@ -257,8 +257,8 @@ weft_status writer_open(const struct writer_config *config, struct writer **writ
     if (status == WEFT_OK)
         status = open_collector(made, error);
     if (status == WEFT_OK)
-        status =
-            leftovers_settle(made->directory, made->registry, collector_store(made->collector), config->engine, error);
+        status = leftovers_settle(made->directory, made->runs, made->registry, collector_store(made->collector),
+                                  config->engine, error);
     if (status == WEFT_OK)
         status = open_disk(made, error);
     if (status == WEFT_OK)

@@ -29,7 +29,7 @@
 
 static struct {
     const char *policy, *state, *listen, *certificate, *key, *pods;
-    const char *engine, *login, *partition, *address, *weft, *scratch;
+    const char *engine, *login, *partition, *address, *weft, *scratch, *shared;
     int64_t slots, unclean_exits, port;
     bool tokens;
 } chosen;
@@ -60,6 +60,11 @@ static const struct cli_option options[] = {
                 .default_text = "that of the last time, or a free one"),
     CLI_TEXT("node-weft", 0, "PATH", &chosen.weft, NULL, "the command weft on the nodes",
              .default_text = "the path of this one"),
+    CLI_TEXT(
+        "shared", 0, "DIR", &chosen.shared, NULL,
+        "directory that this machine and all nodes have under the same path, for the directories of runs; may be that "
+        "of the state",
+        .default_text = "none: files are sent to the nodes, and checkpoints stay on their disks"),
     CLI_TEXT("node-directory", 0, "DIR", &chosen.scratch, "/tmp/weft",
              "directory on each node's own disk, for the files of what runs there"),
     CLI_GROUP("Faults"),
@@ -195,6 +200,7 @@ struct serving {
     char program[FILE_PATH_BYTES], files[24];
     struct hosts hosts; /* of the local engine */
     bool slurm;
+    const char *shared;
 };
 
 static weft_status open_local(void *context, const char *directory, const char *platform, bool adopts,
@@ -225,6 +231,7 @@ static weft_status open_slurm(void *context, const char *directory, const char *
                                                .address = chosen.address,
                                                .port = (uint16_t)chosen.port,
                                                .weft = chosen.weft ? chosen.weft : serving->program,
+                                               .shared = serving->shared,
                                                .scratch = chosen.scratch};
     (void)adopts;
     return engine_slurm_open(&config, engine, error);
@@ -297,7 +304,7 @@ static weft_status check_engine(struct command_call *call, bool *slurm, struct e
     } options_of_one[] = {{"--pods", chosen.pods != NULL, false},      {"--slots", chosen.slots != 0, false},
                           {"--login", chosen.login != NULL, true},     {"--partition", chosen.partition != NULL, true},
                           {"--address", chosen.address != NULL, true}, {"--node-port", chosen.port != 0, true},
-                          {"--node-weft", chosen.weft != NULL, true}};
+                          {"--node-weft", chosen.weft != NULL, true},  {"--shared", chosen.shared != NULL, true}};
     *slurm = strcmp(chosen.engine, "slurm") == 0;
     call->exit_code = 2;
     if (!*slurm && strcmp(chosen.engine, "local") != 0)
@@ -344,6 +351,7 @@ static weft_status serve_run(struct command_call *call, struct error *error)
         config.open_engine = open_slurm;
         config.pod = SLURM_POD;
         config.engine_files = SLURM_FILES;
+        config.shared = serving.shared = chosen.shared;
     } else if (status == WEFT_OK) {
         status = serve_choose_hosts(&serving.hosts, error);
         for (uint32_t i = 0; i < serving.hosts.count; i++)
@@ -379,10 +387,13 @@ const struct command command_serve = {
         "Runs are limited to the processors, memory and number of processes that they asked for, or that come with "
         "their slots. This needs control groups that the server can write to: as root, or as a systemd service "
         "with Delegate=yes. At start-up it prints whether it can.\n\n"
-        "With --engine slurm, runs are jobs of a Slurm cluster, which Weft starts when their turn has come. The "
-        "directory of the state must be on storage that all nodes have under the same path.",
+        "With --engine slurm, runs are jobs of a Slurm cluster, which Weft starts when their turn has come. If nodes share "
+        "storage with this machine, name a directory there by --shared: directories of runs are in it, and an attempt "
+        "finds the checkpoints of the attempt before on any node. Without --shared, the code of a run is sent to each of its nodes "
+        "once; what the run writes, its checkpoints too, stays on their own disks in --node-directory until somebody removes it. "
+        "Choose before the first run: directories of runs are not moved. Backups have no files of runs outside the state.",
     .examples = "weft serve\nweft serve --slots 4 --state /srv/weft\nweft serve --pods 1x4x8 --listen 127.0.0.1:0\n"
-                "weft serve --engine slurm --partition gpu --address login1 --state /shared/weft\n",
+                "weft serve --engine slurm --partition gpu --address login1 --shared /shared/weft\n",
     COMMAND_OPTIONS(options),
     .run = serve_run,
 };

@@ -128,6 +128,9 @@ static void tell_limited(const cJSON *reply, FILE *output)
     snprintf(message, sizeof message, "%s", field_text(reply, "limited"));
     if (*message)
         wrap_print(output, text_printable(message), fprintf(output, "  note:"), 2);
+    snprintf(message, sizeof message, "%s", field_text(reply, "storage"));
+    if (*message)
+        wrap_print(output, text_printable(message), fprintf(output, "  note:"), 2);
 }
 
 /* Print the state of the new run, why it waits, and what to do next. */

@@ -23,7 +23,7 @@
 #define SILENCE_SECONDS  5.0    /* then the connection is made anew */
 #define NAP_LEAST        0.2    /* seconds between two tries to connect, */
 #define NAP_MOST         3.0    /* growing */
-#define WELCOME_SECONDS  600.0  /* for the first connection */
+#define WELCOME_SECONDS  600.0  /* for the server to be heard, before there is a node */
 #define FAREWELL_SECONDS 3600.0 /* for the server to come back and take the end of the node */
 #define BATCH_BYTES      ((size_t)512 << 10)
 #define SLOTS            64 /* of this host, for the local engine, which is told no numbers of slots */
@@ -39,7 +39,9 @@ static void host_disconnect(struct remote_host *host)
     host_commands_free(host);
     stream_free(host->stream);
     host->stream = NULL;
-    host->checked = host->sending = false;
+    host->checked = host->welcomed = host->sending = false;
+    if (host->files)
+        host_files_disconnect(host->files);
     if (host->records)
         event_del(host->records);
     host->connect_at = clock_after(host->nap);
@@ -159,38 +161,144 @@ static weft_status start_node(struct remote_host *host, struct node_order *order
     return status;
 }
 
-static void hear_order(struct remote_host *host, struct reader *reader)
+/* Have the command run in this host's own directories. */
+static weft_status use_own_directories(const struct remote_host *host, struct node_order *order, struct error *error)
 {
-    struct node_order order;
-    struct string_list values = {0};
-    struct error error = {0};
-    const uint32_t size = reader_u32(reader);
-    const uint8_t *bytes = reader_bytes(reader, size);
-    if (!bytes || !order_strings_take(reader, &values) ||
-        node_order_unpack(bytes, size, "the order from the server", &order, &error) != WEFT_OK) {
-        fprintf(stderr, "weft: %s\n", *error.text ? error.text : "the server has sent an order that is damaged");
-        host_leave(host, 1);
+    static const char variable[] = "WEFT_CHECKPOINT_DIR=";
+    char work[FILE_PATH_BYTES], checkpoints[FILE_PATH_BYTES];
+    weft_status status = host_files_paths(host->config.directory, order->attempt.run, work, checkpoints, error);
+    if (status != WEFT_OK)
+        return status;
+    free(order->directory);
+    order->directory = strdup(work);
+    bool lacking = !order->directory;
+    for (uint32_t i = 0; i < order->environment.count; i++) {
+        char **entry = &order->environment.items[i];
+        if (strncmp(*entry, variable, sizeof variable - 1) != 0)
+            continue;
+        free(*entry);
+        if (asprintf(entry, "%s%s", variable, checkpoints) < 0)
+            *entry = NULL;
+        lacking = lacking || !*entry;
+    }
+    return lacking ? error_memory(error, sizeof work, "an order") : WEFT_OK;
+}
+
+static void drop_order(struct remote_host *host)
+{
+    for (uint32_t i = 0; i < host->secret_values.count; i++)
+        sodium_memzero(host->secret_values.items[i], strlen(host->secret_values.items[i]));
+    string_list_free(&host->secret_values);
+    node_order_free(&host->order);
+    host->secret_values = (struct string_list){0};
+    host->order = (struct node_order){0};
+}
+
+/* Say to the server what became of the order; on a later connection, if there is none. */
+static void answer_order(struct remote_host *host)
+{
+    struct buffer payload = {0};
+    if (!host->welcomed)
         return;
-    }
-    weft_status status = WEFT_OK;
-    host->node = order.node;
-    if (!host->ordered) {
-        find_fences(host, &order);
-        status = start_node(host, &order, &values, &error);
-    }
-    if (status == WEFT_OK) {
-        host->ordered = true;
+    if (*host->failure) {
+        buffer_put_u32(&payload, host->stopped);
+        buffer_put_text(&payload, host->failure);
+        stream_send_buffer(host->stream, REMOTE_FAILED, &payload);
+    } else if (host->ordered) {
         host->sent = 0; /* the server's answer says what it has */
         stream_send(host->stream, REMOTE_HELD, NULL, 0);
         host->sending = true;
-    } else {
-        fprintf(stderr, "weft: %s\n", error.text);
-        host_leave(host, 1);
+    } else if (host->files) {
+        host_files_connect(host->files);
     }
-    for (uint32_t i = 0; i < values.count; i++)
-        sodium_memzero(values.items[i], strlen(values.items[i]));
-    string_list_free(&values);
-    node_order_free(&order);
+}
+
+/* There is no node, and will be none. */
+static void fail_order(struct remote_host *host, bool stopped, const char *why)
+{
+    fprintf(stderr, "weft: %s\n", why);
+    snprintf(host->failure, sizeof host->failure, "%s", why);
+    host->stopped = stopped; /* the thread may still be at its file: host_order_prepared() */
+    drop_order(host);
+    answer_order(host);
+}
+
+/* What the node needs is there. */
+static void host_order_prepared(void *context, const struct error *failure)
+{
+    struct remote_host *host = context;
+    struct error error = *failure;
+    weft_status status = failure->status;
+    host_files_free(host->files);
+    host->files = NULL;
+    if (host->killing || *host->failure)
+        return;
+    if (status == WEFT_OK && host->storage == REMOTE_SENT)
+        status = use_own_directories(host, &host->order, &error);
+    if (status == WEFT_OK)
+        status = start_node(host, &host->order, &host->secret_values, &error);
+    if (status != WEFT_OK) {
+        fail_order(host, false, error.text);
+        return;
+    }
+    host->ordered = true;
+    drop_order(host);
+    answer_order(host);
+}
+
+static void want_piece(void *context, uint64_t offset, const char *hash)
+{
+    struct remote_host *host = context;
+    struct buffer payload = {0};
+    buffer_put_u64(&payload, offset);
+    buffer_put_text(&payload, hash);
+    stream_send_buffer(host->stream, REMOTE_WANT, &payload);
+}
+
+/* Begin with it. Errors: DATA, MEMORY, SYSTEM. */
+static weft_status take_order(struct remote_host *host, struct reader *reader, struct error *error)
+{
+    char text[FILE_PATH_BYTES];
+    const uint32_t size = reader_u32(reader);
+    const uint8_t *bytes = reader_bytes(reader, size);
+    weft_status status = WEFT_OK;
+    drop_order(host);
+    if (!bytes || !order_strings_take(reader, &host->secret_values))
+        status = error_set(error, WEFT_ERROR_DATA, "the server has sent an order that is damaged");
+    if (status == WEFT_OK)
+        status = node_order_unpack(bytes, size, "the order from the server", &host->order, error);
+    if (status != WEFT_OK)
+        return status;
+    host->storage = reader_u32(reader);
+    reader_text(reader, text, sizeof text);
+    if (reader->bad)
+        return error_set(error, WEFT_ERROR_DATA, "the server has sent an order that is damaged");
+    host->node = host->order.node;
+    if (host->storage != REMOTE_SENT)
+        find_fences(host, &host->order);
+    const struct host_files_config files = {.directory = host->config.directory,
+                                            .host = host->config.host,
+                                            .attempt = host->config.attempt,
+                                            .storage = host->storage,
+                                            .text = text,
+                                            .fences = host->fences,
+                                            .want = want_piece,
+                                            .done = host_order_prepared,
+                                            .context = host};
+    return host_files_start(host->base, &files, &host->files, error);
+}
+
+static void hear_order(struct remote_host *host, struct reader *reader)
+{
+    struct error error = {0};
+    const bool begun = host->ordered || host->files || *host->failure;
+    host->welcomed = true;
+    if (begun)
+        answer_order(host);
+    else if (take_order(host, reader, &error) != WEFT_OK)
+        fail_order(host, false, error.text);
+    else
+        answer_order(host);
 }
 
 /* ---- the end ---- */
@@ -233,6 +341,8 @@ static void host_hear_stop(struct remote_host *host, struct reader *reader)
     const enum engine_end how = number == SIGTERM ? ENGINE_STOP : number == SIGUSR1 ? ENGINE_CHECKPOINT : ENGINE_KILL;
     if (host->ordered && host->engine->stop(host->engine, &host->config.attempt, how, grace, &error) != WEFT_OK)
         fprintf(stderr, "weft: %s\n", error.text);
+    else if (host->files)
+        fail_order(host, true, "it was asked to end before its host had what it needs");
 }
 
 static void hear_remark(struct remote_host *host, struct reader *reader)
@@ -256,10 +366,15 @@ static void host_frame(void *context, const struct frame *frame)
     host->heard_at = clock_now();
     if (!host->checked)
         return;
+    host->spoken_at = host->heard_at;
     host->nap = NAP_LEAST;
     switch (frame->kind) {
     case REMOTE_ORDER:
         hear_order(host, &reader);
+        break;
+    case REMOTE_PART:
+        if (host->files)
+            host_files_part(host->files, &reader);
         break;
     case REMOTE_TAKEN:
         hear_taken(host, &reader);
@@ -369,7 +484,7 @@ static void host_tick(evutil_socket_t none, short what, void *context)
     else if (host->checked)
         stream_send(host->stream, REMOTE_ALIVE, NULL, 0);
     send_records(host); /* also looks after the agent */
-    if (!host->ordered && is_over(host->began_at, WELCOME_SECONDS)) {
+    if (!host->ordered && is_over(host->spoken_at, WELCOME_SECONDS)) {
         fprintf(stderr, "weft: the server at %s could not be reached from host %s in %.0f minutes\n",
                 host->config.server, host->config.host, WELCOME_SECONDS / 60);
         host_leave(host, 1);
@@ -421,6 +536,8 @@ static weft_status host_open(struct remote_host *host, struct error *error)
 static void host_close(struct remote_host *host)
 {
     host_commands_free(host);
+    host_files_free(host->files);
+    drop_order(host);
     stream_free(host->stream);
     if (host->tick)
         event_free(host->tick);
@@ -435,7 +552,7 @@ static void host_close(struct remote_host *host)
 
 int remote_host_run(const struct remote_host_config *config)
 {
-    struct remote_host host = {.config = *config, .began_at = clock_now(), .nap = NAP_LEAST, .code = 1};
+    struct remote_host host = {.config = *config, .spoken_at = clock_now(), .nap = NAP_LEAST, .code = 1};
     struct error error = {0};
     signal(SIGPIPE, SIG_IGN);
     signal(SIGTERM, SIG_IGN); /* a batch system sends it to the agent, too, whose end is to be passed on */

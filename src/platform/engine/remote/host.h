@@ -4,6 +4,9 @@
  * the node run as the local engine does (an agent that outlives it), passes on its records, and obeys. It stays as long as
  * the node and until the server has all records; a broken connection is made anew.
  *
+ * Before that, it sees to what the node needs (internal/host_files.h): the run's files, where hosts share no storage; otherwise
+ * that the server's are there. It reports a node that it cannot start, and the server ends that.
+ *
  * It kills the node if the server says that the attempt is over, or if the fence beside the run's directory (RUNS/RUN/fence,
  * with RUNS on storage that hosts share) names a newer attempt: this reaches hosts that cannot reach the server.
  */

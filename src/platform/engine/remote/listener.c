@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sysexits.h>
 #include <unistd.h>
 
 #define TICK_SECONDS    0.5
@@ -29,6 +30,7 @@ struct remote_link {
     struct remote_node *node; /* NULL: it has not said whose it is, or is being closed */
     uint64_t opened_at;
     bool ordered; /* it has its order, and has said what it holds */
+    struct remote_files files;
     struct remote_link *next;
 };
 
@@ -118,11 +120,25 @@ static void put_secrets(struct buffer *payload, const struct node_order *order)
     string_list_free(&values);
 }
 
+/* A stop that was asked for; also to a host that only prepares its node. */
+static void say_stop(struct remote_link *link)
+{
+    struct buffer payload = {0};
+    struct node_stop stop;
+    bool found;
+    if (node_stop_load(link->node->directory, &stop, &found, NULL) != WEFT_OK || !found)
+        return;
+    buffer_put_u32(&payload, (uint32_t)stop.signal);
+    buffer_put_u64(&payload, stop.grace);
+    stream_send_buffer(link->stream, REMOTE_STOP, &payload);
+}
+
 static void send_order(struct remote_link *link, struct error *error)
 {
     struct node_order order;
     struct buffer bytes = {0}, payload = {0};
-    if (node_order_load(link->node->directory, &order, error) != WEFT_OK) {
+    if (remote_files_load(link->remote, &link->node->attempt, &link->files, error) != WEFT_OK ||
+        node_order_load(link->node->directory, &order, error) != WEFT_OK) {
         refuse(link, error->text);
         return;
     }
@@ -130,10 +146,13 @@ static void send_order(struct remote_link *link, struct error *error)
     buffer_put_u32(&payload, (uint32_t)buffer_size(&bytes));
     buffer_put(&payload, buffer_begin(&bytes), buffer_size(&bytes));
     put_secrets(&payload, &order);
+    buffer_put_u32(&payload, link->files.storage);
+    buffer_put_text(&payload, link->files.text);
     payload.failed = payload.failed || bytes.failed;
     buffer_free(&bytes);
     node_order_free(&order);
     stream_send_buffer(link->stream, REMOTE_ORDER, &payload);
+    say_stop(link);
 }
 
 /* What a host may not have: NULL, it is welcome. */
@@ -204,14 +223,9 @@ static void say_orders(struct remote_link *link)
 {
     struct remote_node *node = link->node;
     struct buffer payload = {0};
-    struct node_stop stop;
     char message[ERROR_TEXT_BYTES];
     bool found;
-    if (node_stop_load(node->directory, &stop, &found, NULL) == WEFT_OK && found) {
-        buffer_put_u32(&payload, (uint32_t)stop.signal);
-        buffer_put_u64(&payload, stop.grace);
-        stream_send_buffer(link->stream, REMOTE_STOP, &payload);
-    }
+    say_stop(link);
     if (node_remark_take(node->directory, message, sizeof message, &found, NULL) == WEFT_OK && found) {
         buffer_put_text(&payload, message);
         stream_send_buffer(link->stream, REMOTE_REMARK, &payload);
@@ -224,6 +238,24 @@ static void hear_held(struct remote_link *link)
     link->ordered = true;
     say_taken(link);
     say_orders(link);
+}
+
+/* It could not start the node, or was asked to stop before it had. */
+static void hear_failed(struct remote_link *link, struct reader *reader)
+{
+    const bool stopped = reader_u32(reader) != 0;
+    const struct journal_record end = {
+        .kind = JOURNAL_EXITED,
+        .exited = {.code = EX_TEMPFAIL, .cause = stopped ? JOURNAL_STOPPED : JOURNAL_NOT_STARTED}};
+    char message[ERROR_TEXT_BYTES];
+    struct error error = {0};
+    reader_text(reader, message, sizeof message);
+    if (remote_node_end(link->remote, link->node, &end, message, &error) != WEFT_OK) {
+        fprintf(stderr, "weft: %s\n", error.text);
+        close_link(link, false); /* the host says it again */
+        return;
+    }
+    stream_send(link->stream, REMOTE_FORGET, NULL, 0);
 }
 
 /* Keep what a node's journal has, and say so: the host then sends more. */
@@ -256,6 +288,16 @@ static void link_hear_records(struct remote_link *link, const struct frame *fram
     }
 }
 
+/* Without the lock, because it reads from a disk. */
+static void hear_want(struct remote_link *link, struct reader *reader)
+{
+    struct buffer piece = {0};
+    if (stream_queued(link->stream) > WAITING_STREAMS)
+        return; /* it asks for more than it may */
+    remote_files_answer(&link->files, reader, &piece);
+    stream_send_buffer(link->stream, REMOTE_PART, &piece);
+}
+
 static void link_frame(void *context, const struct frame *frame)
 {
     struct remote_link *link = context;
@@ -264,6 +306,7 @@ static void link_frame(void *context, const struct frame *frame)
     pthread_mutex_lock(&remote->lock);
     if (link->node && !link->node->journal.ended)
         link->node->silent_at = clock_after(REMOTE_LOSS_SECONDS);
+    const bool wants = frame->kind == REMOTE_WANT && link->node;
     if (frame->kind == REMOTE_HELLO && !link->node)
         link_hear_hello(link, &reader);
     else if (!link->node)
@@ -272,9 +315,13 @@ static void link_frame(void *context, const struct frame *frame)
         hear_held(link);
     else if (frame->kind == REMOTE_RECORDS && link->ordered)
         link_hear_records(link, frame);
+    else if (frame->kind == REMOTE_FAILED && !link->ordered)
+        hear_failed(link, &reader);
     else if (frame->kind >= REMOTE_EXEC)
         remote_relay_hear(remote, link->node, frame);
     pthread_mutex_unlock(&remote->lock);
+    if (wants)
+        hear_want(link, &reader);
 }
 
 static void link_closed(void *context, const char *reason)
@@ -331,6 +378,8 @@ static void listener_woken(evutil_socket_t wake, short what, void *context)
             refuse(node->link, "a newer attempt of the run exists, or it was given up");
         else if ((node->to_stop || node->to_remark) && node->link && node->link->ordered)
             say_orders(node->link);
+        else if (node->to_stop && node->link)
+            say_stop(node->link);
     }
     remote_relays_begin(remote);
     pthread_mutex_unlock(&remote->lock);

@@ -81,6 +81,8 @@ weft_status remote_order(struct remote *remote, const struct engine_order *order
     weft_status status = engine_order_check(order, &remote->run, error);
     if (status == WEFT_OK)
         status = node_fence_raise(remote->directory, &order->attempt, error);
+    if (status == WEFT_OK)
+        status = remote_files_save(remote, order, error);
     for (uint32_t i = 0; status == WEFT_OK && i < order->nodes; i++)
         status = save_order(remote, order, i, error);
     if (status == WEFT_OK)
@@ -369,6 +371,9 @@ weft_status remote_open(const struct remote_config *config, struct remote **remo
     else if (snprintf(made->platform, sizeof made->platform, "%s", config->platform ? config->platform : "") >=
              (int)sizeof made->platform)
         status = error_set(error, WEFT_ERROR_ARGUMENT, "'%.60s' is no name of a platform", config->platform);
+    else if (config->shared &&
+             snprintf(made->shared, sizeof made->shared, "%s", config->shared) >= (int)sizeof made->shared)
+        status = error_set(error, WEFT_ERROR_ARGUMENT, "'%.200s...' is too long to be a path", config->shared);
     if (status == WEFT_OK)
         status = string_list_add_all(&made->run, config->run, error);
     if (status == WEFT_OK)

@@ -17,6 +17,12 @@
  * is refused if it comes back; then it kills what it still has. A server that has just begun waits
  * REMOTE_RETURN_SECONDS for the hosts of before.
  *
+ * Storage is shared or not. If it is, the directories of runs are below a directory that the hosts have under the same path;
+ * a host that does not find there what was written here cannot start its node. If it is not, hosts fetch the snapshot of a
+ * run over their connections, object by object. Each keeps a store of them, so that it fetches none twice. Beside the orders is then
+ *
+ *     ROOT/RUN/EPOCH/files            the id of the snapshot, and the path of the store that has it, a line each
+ *
  * A thread of its own speaks to the hosts. The functions below belong to the thread of the engine. Functions named as
  * those of struct engine do what engine.h says.
  */
@@ -38,6 +44,7 @@ struct remote_config {
     const char *platform;  /**< written to each order: NODE_PLATFORM_BYTES. NULL: none */
     const char *host;      /**< the address to listen at; NULL: all of this machine */
     uint16_t port;         /**< 0: the one of the last time if it is free, or any */
+    const char *shared;    /**< directory that hosts have under the same path, for messages; NULL: none */
     char *const *run;      /**< `weft run` as it is found on the hosts, for ENGINE_RANKS; ends with NULL */
 };
 

@@ -23,6 +23,7 @@ struct engine_slurm {
     struct driver *driver;
     char directory[FILE_PATH_BYTES], scratch[FILE_PATH_BYTES], weft[FILE_PATH_BYTES];
     char platform[NODE_PLATFORM_BYTES], server[300];
+    bool shared;
 };
 
 static struct engine_slurm *slurm_of(struct engine *engine)
@@ -131,7 +132,7 @@ static weft_status slurm_start(struct engine *engine, const struct engine_order 
     weft_status status = find_needs(slurm, order, &needs, error);
     if (status == WEFT_OK)
         status = remote_order(slurm->remote, order, token, error);
-    if (status == WEFT_OK)
+    if (status == WEFT_OK && slurm->shared)
         status = raise_shared_fence(order, error);
     if (status != WEFT_OK) {
         buffer_free(&needs.names);
@@ -300,6 +301,7 @@ weft_status engine_slurm_open(const struct engine_slurm_config *config, struct e
         return error_memory(error, sizeof *slurm, "the engine of Slurm");
     slurm->engine = (struct engine){
         .name = "slurm",
+        .sends_files = !config->shared,
         .heartbeat = NODE_HEARTBEAT,
         .descriptor = -1,
         .start = slurm_start,
@@ -315,10 +317,14 @@ weft_status engine_slurm_open(const struct engine_slurm_config *config, struct e
         .forget = slurm_forget,
         .close = slurm_close,
     };
+    slurm->shared = config->shared != NULL;
     snprintf(slurm->platform, sizeof slurm->platform, "%s", config->platform);
     char *run[] = {slurm->weft, "run", NULL};
-    const struct remote_config remote = {
-        .directory = config->directory, .platform = config->platform, .port = config->port, .run = run};
+    const struct remote_config remote = {.directory = config->directory,
+                                         .platform = config->platform,
+                                         .port = config->port,
+                                         .shared = config->shared,
+                                         .run = run};
     const struct slurm_commands_config words = {.login = config->login, .partition = config->partition};
     weft_status status =
         copy_word(slurm->directory, sizeof slurm->directory, config->directory, "the directory of the engine", error);

@@ -15,7 +15,9 @@
  * Slots are the GPUs of a node (GRES "gpu"), or its processors where it has none, at most 64. Which of them an attempt gets Slurm decides;
  * CUDA_VISIBLE_DEVICES says so. Pods are the lowest switches of Slurm's topology; without one, all nodes are one Pod.
  *
- * The directory of a run must be there under the same path on every node. Processes are those of the order's user, if this
+ * Nodes have the directories of runs under the same path as this server, on storage that is shared; or they have nothing of its
+ * disk, and each run's files are brought to its nodes' own disks (platform/engine/remote/remote.h). Checkpoints stay there
+ * then: an attempt on other nodes does not find those of the attempt before. Processes are those of the order's user, if this
  * server is root, or of the server's.
  */
 #ifndef WEFT_PLATFORM_ENGINE_SLURM_SLURM_H
@@ -31,6 +33,7 @@ struct engine_slurm_config {
     const char *address;   /**< by which nodes reach this server; NULL: this machine's name */
     uint16_t port;         /**< that nodes connect to; 0: a free one */
     const char *weft;      /**< the command as it is found on the nodes: an absolute path */
+    const char *shared;    /**< the directory that nodes share with this server, which has those of runs; NULL: none */
     const char *scratch;   /**< directory on each node's own disk; an absolute path */
 };
 

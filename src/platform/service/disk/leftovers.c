@@ -36,15 +36,15 @@ static weft_status leftovers_look_at_directory(const char *directory, const char
     return WEFT_OK;
 }
 
-static weft_status settle_numbers(const char *directory, struct database *registry, struct metric_store *metrics,
-                                  struct error *error)
+static weft_status settle_numbers(const char *directory, const char *runs, struct database *registry,
+                                  struct metric_store *metrics, struct error *error)
 {
     int64_t largest = 0, last = 0;
     weft_status status = metric_store_last_run(metrics, &largest, error);
     if (status == WEFT_OK)
         status = leftovers_look_at_directory(directory, "engine", &largest, error);
     if (status == WEFT_OK)
-        status = leftovers_look_at_directory(directory, "runs", &largest, error);
+        status = leftovers_look_at_directory(runs, ".", &largest, error);
     if (status == WEFT_OK)
         status = database_begin(registry, DATABASE_AS_NEEDED, error);
     if (status == WEFT_OK)
@@ -106,11 +106,11 @@ static bool end_orphan(void *context, const struct attempt *attempt, uint32_t no
     return orphans->status == WEFT_OK;
 }
 
-weft_status leftovers_settle(const char *directory, struct database *registry, struct metric_store *metrics,
-                             struct engine *engine, struct error *error)
+weft_status leftovers_settle(const char *directory, const char *runs, struct database *registry,
+                             struct metric_store *metrics, struct engine *engine, struct error *error)
 {
     struct orphans orphans = {.registry = registry, .engine = engine, .status = WEFT_OK, .error = error};
-    weft_status status = settle_numbers(directory, registry, metrics, error);
+    weft_status status = settle_numbers(directory, runs, registry, metrics, error);
     if (status == WEFT_OK)
         status = engine->attempts(engine, end_orphan, &orphans, error);
     if (orphans.count)

@@ -9,7 +9,7 @@
  * The directories of the state are for root then, but for the way of accounts to their own runs:
  *
  *     STATE                to be walked through; what is in it is 0600 or 0700, but for
- *     STATE/runs           0711: to be walked through, not to be listed
+ *     STATE/runs           (or in the directory that hosts share, which is then to be walked through, too) 0711: to be walked through, not to be listed
  *     STATE/runs/12        0700, of the account
  *     STATE/engine         0711: likewise, for what platform/engine/local/local.h says of a run's user
  */
@@ -22,11 +22,11 @@
 const char *accounts_own_user(const struct service *service);
 
 /** Keep others out of what is in the directory of a server, but for the accounts that were let through. Errors: SYSTEM. */
-weft_status accounts_close_directory(const char *directory, struct error *error);
+weft_status accounts_close_directory(const struct service *service, struct error *error);
 
 /** Whether runs of `user` can belong to `account`; "" can be set always. If they can, and this server is root, the way
  * to the directories of runs is open. Errors: ARGUMENT, STATE, SYSTEM. */
-weft_status accounts_check(const char *directory, const char *user, const char *account, struct error *error);
+weft_status accounts_check(const struct service *service, const char *user, const char *account, struct error *error);
 
 /** A message: what keeps the runs of different users apart. */
 const char *accounts_isolation(void);

@@ -32,10 +32,10 @@ void retention_look(struct retention *retention);
 /**
  * Settle what runs have left that the registry does not know, because the registry was lost, is an older copy, or belongs
  * to another platform. Their numbers are not given out again, and those that still run are ended; both is reported on
- * standard error. For the state in `directory`: engine/, runs/ and `metrics`, before the first run is submitted. Errors:
+ * standard error. For the state in `directory`: engine/, `metrics`, and the directories of runs in `runs`, before the first run is submitted. Errors:
  * SYSTEM if a directory cannot be read; those of the databases and the engine.
  */
-weft_status leftovers_settle(const char *directory, struct database *registry, struct metric_store *metrics,
-                             struct engine *engine, struct error *error);
+weft_status leftovers_settle(const char *directory, const char *runs, struct database *registry,
+                             struct metric_store *metrics, struct engine *engine, struct error *error);
 
 #endif

@@ -22,6 +22,7 @@ struct run_submission {
     int64_t run;
     int64_t resumes; /**< the run that it goes on with: one at a time may; 0: none */
     bool again, project_made;
+    bool on_nodes;                       /**< hosts share no storage: its checkpoints are on their own disks */
     uint64_t secrets;                    /**< files that the code of a promoted run is without */
     char limited[REGISTRY_DETAIL_BYTES]; /**< to less time than it asks for: a message; "" if it is not */
 };

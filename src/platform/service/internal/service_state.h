@@ -18,6 +18,7 @@
 
 struct service {
     char directory[FILE_PATH_BYTES];
+    char shared[FILE_PATH_BYTES]; /* runs/ in it has the directories of runs */
     struct writer *writer;
     struct disk_space *space; /* of the disk of the state */
     struct database *reader;  /* the registry, as it has been committed */

@@ -36,6 +36,7 @@ struct collector;
 
 struct writer_config {
     const char *directory;               /**< absolute, of all that is kept; it exists */
+    const char *shared;                  /**< absolute: runs/ in it has the directories of runs; it exists */
     struct database *registry;           /**< to write; becomes the writer's, as the engine does */
     struct engine *engine;               /**< becomes the writer's */
     const char *pod;                     /**< of its hosts */

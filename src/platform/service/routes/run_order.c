@@ -212,6 +212,11 @@ static weft_status prepare_promotion(struct route_call *call, struct json_writer
     struct run_order *order = call->kept;
     struct snapshot taken = {.id = ""};
     weft_status status = prepare_fork(call, answer, error);
+    if (status == WEFT_OK && writer_engine(service_of(call)->writer)->sends_files)
+        status = error_set(error, WEFT_ERROR_STATE,
+                           "the cluster has no shared directory: what was changed in the directory of run %" PRId64
+                           " is on its node's own disk; fork the run, or submit that directory from there",
+                           route_value(call, "run")->integer);
     if (status == WEFT_OK)
         status = run_origin_take(writer_directories(service_of(call)->writer), call->project,
                                  route_value(call, "run")->integer, order->owner, call->who.user, &taken, error);
@@ -402,7 +407,8 @@ static const struct schema schemas[] = {
         "project_made": {"type": "boolean", "description": "The project was created by this request."},
         "secrets_left_out": {"type": "integer",
                              "description": "Files in the directory of a promoted run that look like secrets; absent if none."},
-        "limited": {"type": "string", "description": "A message if its class allows less time than requested; otherwise absent."}}})},
+        "limited": {"type": "string", "description": "A message if its class allows less time than requested; otherwise absent."},
+        "storage": {"type": "string", "description": "A message if hosts share no storage; otherwise absent."}}})},
     {"Discarded", SCHEMA({"type": "object", "properties": {"run": {"type": "integer"}, "discarded": {"type": "integer"}}})},
     {"Stopped", SCHEMA({"type": "object", "properties": {"run": {"type": "integer"}, "state": {"type": "string"}}})},
 };

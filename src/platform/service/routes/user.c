@@ -70,7 +70,7 @@ static weft_status check_account(struct route_call *call, struct json_writer *an
 {
     const char *account = "";
     json_get_text(call->body, "account", "the body", &account, NULL);
-    return accounts_check(service_of(call)->directory, route_value(call, "user")->text, account, error);
+    return accounts_check(service_of(call), route_value(call, "user")->text, account, error);
 }
 
 static void account_checked(struct route_call *call, weft_status status, const struct error *error)

@@ -212,6 +212,7 @@ weft_status run_submission_enter(struct route_call *call, struct run_submission 
             status = check_resumed(registry, submission, error);
         status = database_end(registry, status, error);
     }
+    submission->on_nodes = writer_engine(writer)->sends_files;
     const int64_t asked = specification.time_limit;
     run_specification_free(&specification);
     /* It is in the registry and will be run, so no later failure may be reported as the result. */
@@ -230,6 +231,10 @@ void run_submission_put(struct json_writer *answer, const struct run_submission 
         json_put_unsigned(answer, "secrets_left_out", submission->secrets);
     if (*submission->limited)
         json_put_text(answer, "limited", submission->limited);
+    if (submission->on_nodes)
+        json_put_text(answer, "storage",
+                      "the cluster has no shared directory: checkpoints stay on the nodes' own disks and are lost when "
+                      "the run is tried again elsewhere");
     json_close(answer);
 }
 

@@ -6,9 +6,14 @@
  *
  *     from the host   REMOTE_HELLO     version (4), run (text), epoch (8), host, token, instance (texts)
  *                     REMOTE_HELD      the node is there; the answer to REMOTE_ORDER
+ *                     REMOTE_FAILED    it cannot be started: asked to stop (4: 0 or 1), message (text); the other answer
+ *                     REMOTE_WANT      offset (8), SHA-256 of an object (text; "": the list of the snapshot)
  *                     REMOTE_RECORDS   records of the journal (journal.h), one after the other
  *                     REMOTE_ALIVE     every REMOTE_BEAT_SECONDS
- *     to the host     REMOTE_ORDER     the node's order (node_order_pack()), and the values of its secrets (texts)
+ *     to the host     REMOTE_ORDER     size (4) and the node's order (node_order_pack()), the values of its secrets (texts),
+ *                                      enum remote_storage (4), text
+ *                     REMOTE_PART      the answer to REMOTE_WANT, in the same order: message (text; "": it is there), bytes of
+ *                                      the whole (8), and at most REMOTE_FILE_PIECE from the offset on
  *                     REMOTE_REFUSED   message (text): there is nothing to do here; the host kills what it has of the node
  *                     REMOTE_TAKEN     all records up to this sequence (8) are kept; send what follows
  *                     REMOTE_STOP      signal (4), grace in milliseconds (8)
@@ -28,7 +33,8 @@
  *                     REMOTE_MORE      stream (4: 0), bytes (4): so many more may be sent
  *                     REMOTE_TOLD      a frame of the agent, as in platform/agent/link.h: kind (4), payload
  *
- * Each of the three streams of a command may have REMOTE_WINDOW bytes on their way.
+ * Each of the three streams of a command may have REMOTE_WINDOW bytes on their way, and REMOTE_WANT REMOTE_PIECES_MOST without
+ * an answer: so heartbeats wait for no more than these.
  */
 #ifndef WEFT_PLATFORM_ENGINE_REMOTE_INTERNAL_FRAMES_H
 #define WEFT_PLATFORM_ENGINE_REMOTE_INTERNAL_FRAMES_H
@@ -41,6 +47,16 @@
 
 #define REMOTE_PRINT_BYTES 65 /**< of a certificate's SHA-256, likewise */
 
+#define REMOTE_FILE_PIECE  (128u << 10) /**< bytes of a file in one frame, at most */
+#define REMOTE_PIECES_MOST 16u
+
+/** Where a run's files are, and what the text of an order is. */
+enum remote_storage {
+    REMOTE_OWN,    /**< where the order says; "" */
+    REMOTE_SHARED, /**< likewise; the directory that has to be shared */
+    REMOTE_SENT,   /**< in the server's store; the id of the snapshot, "": none */
+};
+
 enum remote_frame {
     REMOTE_HELLO = 1,
     REMOTE_HELD,
@@ -52,6 +68,9 @@ enum remote_frame {
     REMOTE_STOP,
     REMOTE_REMARK,
     REMOTE_FORGET,
+    REMOTE_FAILED,
+    REMOTE_WANT,
+    REMOTE_PART,
     REMOTE_EXEC,
     REMOTE_INPUT,
     REMOTE_SIZE,

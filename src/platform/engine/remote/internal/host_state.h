@@ -5,9 +5,11 @@
 
 #include "base/file/file.h"
 #include "launch/order.h"
+#include "platform/agent/order.h"
 #include "platform/engine/engine.h"
 #include "platform/engine/remote/host.h"
 #include "platform/engine/remote/internal/frames.h"
+#include "platform/engine/remote/internal/host_files.h"
 #include "platform/engine/remote/internal/stream.h"
 
 struct host_command;
@@ -21,8 +23,17 @@ struct remote_host {
     struct event *tick, *records;
     struct stream *stream; /* NULL: not connected */
     bool checked;          /* the server's certificate is the right one */
-    uint64_t heard_at, connect_at, began_at;
+    bool welcomed;         /* it has given the order on this connection */
+    uint64_t heard_at, connect_at;
+    uint64_t spoken_at; /* when the server was heard last; at first when this process began */
     double nap;
+
+    struct node_order order; /* until the node is started, as its secrets */
+    struct string_list secret_values;
+    enum remote_storage storage;
+    struct host_files *files;       /* being prepared; NULL: not */
+    char failure[ERROR_TEXT_BYTES]; /* why the node was not started; "" */
+    bool stopped;                   /* because it was asked to stop */
 
     uint32_t node;
     bool ordered; /* there is a node */

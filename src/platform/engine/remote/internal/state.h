@@ -10,6 +10,7 @@
 #include "platform/engine/remote/internal/frames.h"
 #include "platform/engine/remote/internal/stream.h"
 #include "platform/engine/remote/remote.h"
+#include "platform/snapshot/snapshot.h"
 
 #include <event2/event.h>
 #include <pthread.h>
@@ -38,8 +39,16 @@ struct remote_node {
     struct remote_node *next;
 };
 
+/* Where hosts have the files of an attempt from. */
+struct remote_files {
+    enum remote_storage storage;
+    char text[FILE_PATH_BYTES];  /* as in REMOTE_ORDER */
+    char store[FILE_PATH_BYTES]; /* of REMOTE_SENT */
+};
+
 struct remote {
     char directory[FILE_PATH_BYTES], platform[NODE_PLATFORM_BYTES];
+    char shared[FILE_PATH_BYTES]; /* "": nothing is */
     struct string_list run;
     uint16_t port;
     char print[REMOTE_PRINT_BYTES];
@@ -83,6 +92,18 @@ weft_status remote_node_end(struct remote *remote, struct remote_node *node, con
 
 /** Remember the process that has it. Errors: SYSTEM. */
 weft_status remote_node_bind(struct remote_node *node, const char *instance, struct error *error);
+
+/* ---- files of runs (files.c); without the lock ---- */
+
+/** Write down which files an attempt needs; nothing for an order without any. Errors: ARGUMENT, SYSTEM. */
+weft_status remote_files_save(const struct remote *remote, const struct engine_order *order, struct error *error);
+
+/** Read it. Errors: SYSTEM, DATA. */
+weft_status remote_files_load(const struct remote *remote, const struct attempt *attempt, struct remote_files *files,
+                              struct error *error);
+
+/** Append the answer to REMOTE_WANT to an empty buffer. Reads at most one piece of a file. */
+void remote_files_answer(const struct remote_files *files, struct reader *want, struct buffer *piece);
 
 /* ---- the listener (listener.c) ---- */
 
