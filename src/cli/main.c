@@ -27,10 +27,11 @@ static int be_agent(const char *files, const char *directory)
     return node_agent_main(directory);
 }
 
-/* The words are server, certificate, run, epoch and directory (platform/engine/remote/host.h). */
+/* The words are server, certificate, run, epoch, directory and platform (platform/engine/remote/host.h). Each account has a
+ * directory of its own on the host. */
 static int be_host(char *const *words)
 {
-    char program[PATH_MAX], files[24], own[256] = "";
+    char program[PATH_MAX], directory[PATH_MAX], files[24], own[256] = "";
     char *agent[] = {program, "node-agent", files, NULL}, *reach[] = {program, "node-reach", NULL};
     const char *token = getenv("WEFT_HOST_TOKEN"), *host = getenv("SLURMD_NODENAME");
     const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
@@ -40,6 +41,9 @@ static int be_host(char *const *words)
     program[length] = '\0';
     getrlimit(RLIMIT_NOFILE, &limit);
     snprintf(files, sizeof files, "%llu", (unsigned long long)limit.rlim_cur);
+    if (snprintf(directory, sizeof directory, "%s-%u/%s", words[4], (unsigned)geteuid(), words[5]) >=
+        (int)sizeof directory)
+        return fprintf(stderr, "weft: the path '%.200s' is too long\n", words[4]), 1;
     char *kept = strdup(token);
     unsetenv("WEFT_HOST_TOKEN"); /* the run need not know it */
     struct remote_host_config config = {.server = words[0],
@@ -47,7 +51,7 @@ static int be_host(char *const *words)
                                         .token = kept ? kept : "",
                                         .attempt = {.epoch = strtoull(words[3], NULL, 10)},
                                         .host = host ? host : own,
-                                        .directory = words[4],
+                                        .directory = directory,
                                         .agent = agent,
                                         .reach = reach};
     snprintf(config.attempt.run, sizeof config.attempt.run, "%s", words[2]);
@@ -63,7 +67,7 @@ int main(int argc, char **argv)
         return be_agent(argv[2], argv[3]);
     if (argc >= 4 && strcmp(argv[1], "node-reach") == 0)
         return node_reach_main(argv[2], argv[3], argv + 4);
-    if (argc == 7 && strcmp(argv[1], "node-host") == 0)
+    if (argc == 8 && strcmp(argv[1], "node-host") == 0)
         return be_host(argv + 2);
     if (argc == 3 && strcmp(argv[1], "node-tunnel") == 0)
         return node_tunnel_main(argv[2]);

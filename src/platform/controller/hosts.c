@@ -50,9 +50,8 @@ static bool see_host(void *context, const struct engine_host *host)
                                  host->slots, SLOT_SET_MOST);
         return false;
     }
-    seen->status =
-        add_host(controller, host->name, *host->pod ? host->pod : controller->config.pod, host->slots, true,
-                 seen->error);
+    seen->status = add_host(controller, host->name, *host->pod ? host->pod : controller->config.pod, host->slots, true,
+                            seen->error);
     if (seen->status != WEFT_OK)
         return false;
     const struct controlled_host *added = &controller->hosts[controller->host_count - 1];

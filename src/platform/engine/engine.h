@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The interface of engines, which run attempts: on this host (platform/engine/local/local.h), or simulated (tests).
+ * The interface of engines, which run attempts: on this host (platform/engine/local/local.h), on the nodes of a Slurm cluster
+ * (platform/engine/slurm/slurm.h), or simulated (tests).
  *
  * Rules for every engine:
  *
@@ -124,7 +125,7 @@ typedef bool engine_host_visit(void *context, const struct engine_host *host);
 typedef bool engine_heard_visit(void *context, const struct attempt *attempt, uint32_t node);
 
 struct engine {
-    const char *name; /**< "local", "simulated" */
+    const char *name; /**< "local", "slurm", "simulated" */
 
     /** All hosts are this machine: if start() fails with SYSTEM, it fails for all of them now. */
     bool one_machine;

@@ -349,6 +349,29 @@ static weft_status local_forget(struct engine *engine, const struct attempt *att
     return engine_directory_remove(local->directory, attempt, error);
 }
 
+weft_status engine_local_forget_node(struct engine *engine, const struct attempt *attempt, uint32_t number,
+                                     struct error *error)
+{
+    struct engine_local *local = local_of(engine);
+    char directory[FILE_PATH_BYTES], parent[FILE_PATH_BYTES];
+    weft_status status = node_directory(directory, local->directory, attempt, number, error);
+    if (status == WEFT_OK)
+        status = node_directory(parent, local->directory, attempt, ATTEMPT_NODES_MOST, error);
+    if (status != WEFT_OK || !file_is_directory(directory))
+        return status;
+    if (wait_for_end(directory) != NODE_HAS_ENDED)
+        return error_set(error, WEFT_ERROR_STATE,
+                         "node %" PRIu32 " of attempt %" PRIu64 " of run %s cannot be forgotten: it has not ended",
+                         number, attempt->epoch, attempt->run);
+    struct local_node *node = local_nodes_find(&local->nodes, attempt, number);
+    if (node)
+        local_remove_node(local, node);
+    status = file_remove_tree(directory, error);
+    if (status == WEFT_OK)
+        (void)rmdir(parent); /* unless another node of it is here */
+    return status;
+}
+
 /* ---- opening and closing ---- */
 
 static void local_close(struct engine *engine)

@@ -56,4 +56,9 @@ weft_status engine_local_open(const struct engine_local_config *config, struct e
  */
 weft_status engine_local_start_node(struct engine *engine, struct node_order *order, struct error *error);
 
+/** Forget one node of such an attempt, once it has ended; others of the attempt that may be here stay. Errors: STATE if it has
+ * not ended. */
+weft_status engine_local_forget_node(struct engine *engine, const struct attempt *attempt, uint32_t number,
+                                     struct error *error);
+
 #endif

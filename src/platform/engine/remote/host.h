@@ -2,12 +2,12 @@
 /**
  * The process on a host that has a node of an attempt for a server elsewhere (remote.h). It connects, gets the order, has
  * the node run as the local engine does (an agent that outlives it), passes on its records, and obeys. It stays as long as
- * the node and until the server has all records; a broken connection is made anew.
+ * the node and until the server has all records; after a broken connection it connects again.
  *
  * Before that, it sees to what the node needs (internal/host_files.h): the run's files, where hosts share no storage; otherwise
  * that the server's are there. It reports a node that it cannot start, and the server ends that.
  *
- * It kills the node if the server says that the attempt is over, or if the fence beside the run's directory (RUNS/RUN/fence,
+ * It kills the node if the server says that the attempt is over, or if the shared fence of the run (RUNS/.fences/RUN/fence,
  * with RUNS on storage that hosts share) names a newer attempt: this reaches hosts that cannot reach the server.
  */
 #ifndef WEFT_PLATFORM_ENGINE_REMOTE_HOST_H

@@ -17,7 +17,7 @@ struct host_command {
     struct remote_host *host;
     uint32_t number;
     struct node_exec exec;
-    bool terminal, told; /* its process was told */
+    bool terminal, told; /* the server has the number of its process */
     bool ended;
     int input, outputs[2]; /* our ends; -1: closed. Of a terminal input and outputs[0] are one */
     struct buffer waiting; /* input that it has not read */
@@ -89,7 +89,7 @@ static void tell(struct host_command *command, enum node_frame kind, struct buff
     buffer_put(&payload, buffer_begin(rest), buffer_size(rest));
     payload.failed = payload.failed || rest->failed;
     buffer_free(rest);
-    stream_send_buffer(command->host->stream, REMOTE_TOLD, &payload);
+    tls_stream_send_buffer(command->host->stream, REMOTE_TOLD, &payload);
 }
 
 static void tell_refused(struct remote_host *host, uint32_t number, const struct error *error, int code)
@@ -135,7 +135,7 @@ static bool pass_output(struct host_command *command, int index)
         buffer_put(&payload, piece, (size_t)n);
     else /* EIO: nobody has the terminal open any more */
         close_command_output(command, index);
-    stream_send_buffer(command->host->stream, REMOTE_OUTPUT, &payload);
+    tls_stream_send_buffer(command->host->stream, REMOTE_OUTPUT, &payload);
     command->credit[index] -= n > 0 ? (uint32_t)n : 0;
     if (!command_is_over(command))
         return true;
@@ -211,7 +211,7 @@ static void pass_input(struct host_command *command)
         buffer_put_u32(&more, command->number);
         buffer_put_u32(&more, 0);
         buffer_put_u32(&more, (uint32_t)done);
-        stream_send_buffer(command->host->stream, REMOTE_MORE, &more);
+        tls_stream_send_buffer(command->host->stream, REMOTE_MORE, &more);
     }
     if (buffer_size(&command->waiting) > 0)
         event_add(command->input_event, NULL);

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define PENDING_MOST 4096 /* connections: thousands of hosts may come back at the same moment */
+#define PENDING_MOST 4096 /* connections: thousands of hosts may come back at once */
 
 /* The port of the last time, which hosts of running attempts connect to; 0: none. */
 static uint16_t last_port(const char *path)
@@ -50,7 +50,7 @@ static weft_status listen_at(struct remote *remote, const char *host, uint16_t p
 {
     char service[8];
     struct addrinfo *found,
-        hints = {.ai_family = host ? AF_UNSPEC : AF_INET, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+        hints = {.ai_family = host ? AF_UNSPEC : AF_INET6, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
     snprintf(service, sizeof service, "%u", port);
     const int failed = getaddrinfo(host, service, &hints, &found);
     if (failed)
@@ -59,6 +59,13 @@ static weft_status listen_at(struct remote *remote, const char *host, uint16_t p
     for (const struct addrinfo *each = found; each && remote->listening < 0; each = each->ai_next)
         remote->listening = bind_to(each);
     freeaddrinfo(found);
+    if (remote->listening < 0 && !host) { /* a socket of IPv6 takes both kinds, but there are machines without it */
+        hints.ai_family = AF_INET;
+        if (getaddrinfo(NULL, service, &hints, &found) == 0) {
+            remote->listening = bind_to(found);
+            freeaddrinfo(found);
+        }
+    }
     return remote->listening >= 0
                ? WEFT_OK
                : error_system(error, "cannot listen for hosts at port %u of '%s'", port, host ? host : "all addresses");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The thread that speaks to hosts: their connections, what they say, and what is to be said to them. */
+/* The thread that speaks to hosts: their connections, what they send, and what they get. */
 #include "base/clock.h"
 #include "platform/agent/order.h"
 #include "platform/engine/remote/internal/state.h"
@@ -22,11 +22,14 @@
 #define STRANGERS_MOST  1024 /* connections that have not said so */
 #define LATE_SECONDS    2.0  /* a tick that comes so late says that this machine was busy, not that hosts are lost */
 #define WAITING_STREAMS ((size_t)16 << 20)
+#define OUTPUT_SPARE                                                                                                   \
+    ((size_t)64 << 20)  /* bytes of output beyond what a node keeps, until it says what it has dropped */
+#define HELLO_MOST 4096 /* bytes of the first message */
 
 /* A connection. */
 struct remote_link {
     struct remote *remote;
-    struct stream *stream;
+    struct tls_stream *stream;
     struct remote_node *node; /* NULL: it has not said whose it is, or is being closed */
     uint64_t opened_at;
     bool ordered; /* it has its order, and has said what it holds */
@@ -45,26 +48,33 @@ static void close_link(struct remote_link *link, bool finish)
         link->node->link = NULL;
     }
     if (finish)
-        stream_finish(link->stream);
+        tls_stream_finish(link->stream);
     else
-        stream_free(link->stream);
+        tls_stream_free(link->stream);
     free(link);
 }
 
 void remote_link_send(struct remote_link *link, uint16_t kind, struct buffer *payload)
 {
-    stream_send_buffer(link->stream, kind, payload);
+    tls_stream_send_buffer(link->stream, kind, payload);
 }
 
-static void refuse(struct remote_link *link, const char *message)
+static void refuse_link(struct remote_link *link, const char *message)
 {
     struct buffer payload = {0};
     buffer_put_text(&payload, message);
-    stream_send_buffer(link->stream, REMOTE_REFUSED, &payload);
+    tls_stream_send_buffer(link->stream, REMOTE_REFUSED, &payload);
     close_link(link, true);
 }
 
-/* ---- whose it is ---- */
+/* Something went wrong here that may be over soon: the host tries again. */
+static void put_off(struct remote_link *link, const struct error *error)
+{
+    fprintf(stderr, "weft: %s\n", error->text);
+    close_link(link, false);
+}
+
+/* ---- the first message ---- */
 
 /* The node of an attempt on a host. Errors: STATE. */
 static weft_status find_by_host(struct remote *remote, const struct attempt *attempt, const char *host,
@@ -83,17 +93,27 @@ static weft_status find_by_host(struct remote *remote, const struct attempt *att
                : status;
 }
 
-static bool token_is_right(const struct remote *remote, const struct attempt *attempt, const char *token)
+/* Errors: STATE: there is no such attempt, or it has another token; SYSTEM. */
+static weft_status check_token(const struct remote *remote, const struct attempt *attempt, const char *token,
+                               struct error *error)
 {
     char directory[FILE_PATH_BYTES], path[FILE_PATH_BYTES], *text = NULL;
     size_t size = 0;
-    const bool right = attempt_is_valid(attempt) &&
-                       node_directory(directory, remote->directory, attempt, ATTEMPT_NODES_MOST, NULL) == WEFT_OK &&
-                       file_join(path, directory, "token", NULL) == WEFT_OK &&
-                       file_read(path, 256, &text, &size, NULL) == WEFT_OK && size == strlen(token) &&
-                       size == REMOTE_TOKEN_BYTES - 1 && sodium_memcmp(text, token, size) == 0;
+    if (!attempt_is_valid(attempt))
+        return error_set(error, WEFT_ERROR_STATE, "that is no name of an attempt");
+    weft_status status = node_directory(directory, remote->directory, attempt, ATTEMPT_NODES_MOST, error);
+    if (status == WEFT_OK)
+        status = file_join(path, directory, "token", error);
+    if (status == WEFT_OK && access(path, F_OK) != 0 && errno == ENOENT)
+        return error_set(error, WEFT_ERROR_STATE, "the server does not know this attempt any more");
+    if (status == WEFT_OK)
+        status = file_read(path, 256, &text, &size, error);
+    if (status != WEFT_OK)
+        return status;
+    if (size != strlen(token) || size != REMOTE_TOKEN_BYTES - 1 || sodium_memcmp(text, token, size) != 0)
+        status = error_set(error, WEFT_ERROR_STATE, "this is not the token of the attempt");
     free(text);
-    return right;
+    return status;
 }
 
 /* The values of the secrets that an order names; those that cannot be read are left out, as in platform/agent/agent.c. */
@@ -130,7 +150,7 @@ static void say_stop(struct remote_link *link)
         return;
     buffer_put_u32(&payload, (uint32_t)stop.signal);
     buffer_put_u64(&payload, stop.grace);
-    stream_send_buffer(link->stream, REMOTE_STOP, &payload);
+    tls_stream_send_buffer(link->stream, REMOTE_STOP, &payload);
 }
 
 static void send_order(struct remote_link *link, struct error *error)
@@ -139,7 +159,7 @@ static void send_order(struct remote_link *link, struct error *error)
     struct buffer bytes = {0}, payload = {0};
     if (remote_files_load(link->remote, &link->node->attempt, &link->files, error) != WEFT_OK ||
         node_order_load(link->node->directory, &order, error) != WEFT_OK) {
-        refuse(link, error->text);
+        put_off(link, error);
         return;
     }
     node_order_pack(&order, &bytes);
@@ -151,7 +171,7 @@ static void send_order(struct remote_link *link, struct error *error)
     payload.failed = payload.failed || bytes.failed;
     buffer_free(&bytes);
     node_order_free(&order);
-    stream_send_buffer(link->stream, REMOTE_ORDER, &payload);
+    tls_stream_send_buffer(link->stream, REMOTE_ORDER, &payload);
     say_stop(link);
 }
 
@@ -179,28 +199,34 @@ static void link_hear_hello(struct remote_link *link, struct reader *reader)
     reader_text(reader, host, sizeof host);
     reader_text(reader, token, sizeof token);
     reader_text(reader, instance, sizeof instance);
-    const char *why = NULL;
-    if (reader->bad || version != REMOTE_VERSION || strlen(instance) != REMOTE_INSTANCE_BYTES - 1)
-        why = "the weft on this host is of another version than the server";
-    else if (!token_is_right(remote, &attempt, token))
-        why = "the server knows no such attempt, or not by this token";
-    else if (find_by_host(remote, &attempt, host, &node, &error) != WEFT_OK)
-        why = error.text;
-    else
-        why = why_refused(remote, node, instance);
+    if (reader->bad || version != REMOTE_VERSION || strlen(instance) != REMOTE_INSTANCE_BYTES - 1) {
+        refuse_link(link, "the weft on this host is of another version than the server");
+        return;
+    }
+    weft_status status = check_token(remote, &attempt, token, &error);
+    if (status == WEFT_OK)
+        status = find_by_host(remote, &attempt, host, &node, &error);
+    const char *why = status == WEFT_ERROR_STATE ? error.text
+                      : status == WEFT_OK        ? why_refused(remote, node, instance)
+                                                 : NULL;
     if (why) {
-        refuse(link, why);
+        refuse_link(link, why);
+        return;
+    }
+    if (status != WEFT_OK) {
+        put_off(link, &error);
         return;
     }
     if (node->journal.ended) { /* only its end did not reach the host */
-        stream_send(link->stream, *node->instance ? REMOTE_FORGET : REMOTE_REFUSED, NULL, 0);
+        tls_stream_send(link->stream, *node->instance ? REMOTE_FORGET : REMOTE_REFUSED, NULL, 0);
         close_link(link, true);
         return;
     }
     if (!*node->instance && remote_node_bind(node, instance, &error) != WEFT_OK) {
-        refuse(link, error.text);
+        put_off(link, &error);
         return;
     }
+    tls_stream_set_most(link->stream, REMOTE_FRAME_MOST);
     if (node->link) /* the same process, which has found its former connection broken */
         close_link(node->link, false);
     link->node = node;
@@ -209,13 +235,13 @@ static void link_hear_hello(struct remote_link *link, struct reader *reader)
     send_order(link, &error);
 }
 
-/* ---- what it says ---- */
+/* ---- what hosts send ---- */
 
 static void say_taken(struct remote_link *link)
 {
     struct buffer payload = {0};
     buffer_put_u64(&payload, link->node->journal.next - 1);
-    stream_send_buffer(link->stream, REMOTE_TAKEN, &payload);
+    tls_stream_send_buffer(link->stream, REMOTE_TAKEN, &payload);
 }
 
 /* Say to the host what was ordered since it was last connected. */
@@ -228,7 +254,7 @@ static void say_orders(struct remote_link *link)
     say_stop(link);
     if (node_remark_take(node->directory, message, sizeof message, &found, NULL) == WEFT_OK && found) {
         buffer_put_text(&payload, message);
-        stream_send_buffer(link->stream, REMOTE_REMARK, &payload);
+        tls_stream_send_buffer(link->stream, REMOTE_REMARK, &payload);
     }
     node->to_stop = node->to_remark = false;
 }
@@ -255,7 +281,7 @@ static void hear_failed(struct remote_link *link, struct reader *reader)
         close_link(link, false); /* the host says it again */
         return;
     }
-    stream_send(link->stream, REMOTE_FORGET, NULL, 0);
+    tls_stream_send(link->stream, REMOTE_FORGET, NULL, 0);
 }
 
 /* Keep what a node's journal has, and say so: the host then sends more. */
@@ -267,8 +293,9 @@ static void link_hear_records(struct remote_link *link, const struct frame *fram
     size_t used;
     weft_status status = WEFT_OK;
     for (size_t at = 0; at < frame->size && status == WEFT_OK; at += used) {
-        if (journal_get(frame->payload + at, frame->size - at, &record, &used) != JOURNAL_FOUND) {
-            close_link(link, false);
+        if (journal_get(frame->payload + at, frame->size - at, &record, &used) != JOURNAL_FOUND ||
+            record.sequence > INT64_MAX || node->journal.kept > node->journal.limits.output_bytes + OUTPUT_SPARE) {
+            refuse_link(link, "it sends what no agent does");
             return;
         }
         status = journal_append_copy(&node->journal, &record, &error);
@@ -284,7 +311,8 @@ static void link_hear_records(struct remote_link *link, const struct frame *fram
     say_taken(link);
     if (node->journal.ended) {
         node->silent_at = 0;
-        stream_send(link->stream, REMOTE_FORGET, NULL, 0);
+        remote_node_note_end(node);
+        tls_stream_send(link->stream, REMOTE_FORGET, NULL, 0);
     }
 }
 
@@ -292,10 +320,10 @@ static void link_hear_records(struct remote_link *link, const struct frame *fram
 static void hear_want(struct remote_link *link, struct reader *reader)
 {
     struct buffer piece = {0};
-    if (stream_queued(link->stream) > WAITING_STREAMS)
+    if (tls_stream_queued(link->stream) > WAITING_STREAMS)
         return; /* it asks for more than it may */
     remote_files_answer(&link->files, reader, &piece);
-    stream_send_buffer(link->stream, REMOTE_PART, &piece);
+    tls_stream_send_buffer(link->stream, REMOTE_PART, &piece);
 }
 
 static void link_frame(void *context, const struct frame *frame)
@@ -334,34 +362,50 @@ static void link_closed(void *context, const char *reason)
     pthread_mutex_unlock(&remote->lock);
 }
 
+/* Of too many connections that have not said what they are for, the oldest is closed. */
+static void make_room_for_stranger(struct remote *remote)
+{
+    struct remote_link *oldest = NULL;
+    uint32_t strangers = 0;
+    pthread_mutex_lock(&remote->lock);
+    for (struct remote_link *each = remote->links; each; each = each->next)
+        if (!each->node) {
+            strangers++;
+            oldest = each; /* new ones are put at the front */
+        }
+    if (strangers >= STRANGERS_MOST)
+        close_link(oldest, false);
+    pthread_mutex_unlock(&remote->lock);
+}
+
 static void accept_link(evutil_socket_t listening, short what, void *context)
 {
-    static const struct stream_calls calls = {.frame = link_frame, .closed = link_closed};
+    static const struct tls_stream_calls calls = {.frame = link_frame, .closed = link_closed};
     struct remote *remote = context;
-    uint32_t strangers = 0;
     (void)what;
-    for (const struct remote_link *each = remote->links; each; each = each->next)
-        strangers += !each->node;
     for (int descriptor; (descriptor = accept4(listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;) {
-        struct remote_link *link = strangers < STRANGERS_MOST ? calloc(1, sizeof *link) : NULL;
+        make_room_for_stranger(remote);
+        struct remote_link *link = calloc(1, sizeof *link);
         if (!link) {
             close(descriptor);
             continue;
         }
         *link = (struct remote_link){.remote = remote, .opened_at = clock_now()};
-        if (stream_new(remote->base, descriptor, remote->tls, true, &calls, link, &link->stream, NULL) != WEFT_OK) {
+        if (tls_stream_new(remote->base, descriptor, remote->tls, true, &calls, link, &link->stream, NULL) != WEFT_OK) {
             free(link);
             continue;
         }
-        strangers++;
+        tls_stream_set_most(link->stream, HELLO_MOST);
         pthread_mutex_lock(&remote->lock);
         link->next = remote->links;
         remote->links = link;
         pthread_mutex_unlock(&remote->lock);
     }
+    if (errno == EMFILE || errno == ENFILE) /* until the next tick, as it would be readable all the time */
+        event_del(remote->accept_event);
 }
 
-/* ---- what is to be said ---- */
+/* ---- what hosts get ---- */
 
 static void listener_woken(evutil_socket_t wake, short what, void *context)
 {
@@ -375,7 +419,7 @@ static void listener_woken(evutil_socket_t wake, short what, void *context)
         event_base_loopbreak(remote->base);
     for (struct remote_node *node = remote->nodes; node; node = node->next) {
         if (node->to_refuse && node->link)
-            refuse(node->link, "a newer attempt of the run exists, or it was given up");
+            refuse_link(node->link, "a newer attempt of the run exists, or it was given up");
         else if ((node->to_stop || node->to_remark) && node->link && node->link->ordered)
             say_orders(node->link);
         else if (node->to_stop && node->link)
@@ -401,7 +445,7 @@ static void look_for_silence(struct remote *remote, uint64_t now)
         snprintf(reason, sizeof reason, "host %s has not been heard for %.0f seconds", node->host, REMOTE_LOSS_SECONDS);
         (void)remote_node_end(remote, node, &lost, reason, NULL); /* if that fails, at the next tick */
         if (node->link)
-            refuse(node->link, "it was not heard for too long, and counts as lost");
+            refuse_link(node->link, "it was not heard for too long, and counts as lost");
     }
 }
 
@@ -417,10 +461,11 @@ static void listener_tick(evutil_socket_t none, short what, void *context)
         next = link->next;
         if (!link->node && now > link->opened_at + (uint64_t)(HELLO_SECONDS * 1e9))
             close_link(link, false);
-        else if (link->node && stream_queued(link->stream) < WAITING_STREAMS)
-            stream_send(link->stream, REMOTE_ALIVE, NULL, 0);
+        else if (link->node && tls_stream_queued(link->stream) < WAITING_STREAMS)
+            tls_stream_send(link->stream, REMOTE_ALIVE, NULL, 0);
     }
     remote->ticked_at = now;
+    event_add(remote->accept_event, NULL);
     pthread_mutex_unlock(&remote->lock);
 }
 

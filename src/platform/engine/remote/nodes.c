@@ -38,10 +38,16 @@ static weft_status load_node(struct remote *remote, struct remote_node *node, st
     node_order_free(&order);
     status = read_instance(node, error);
     if (status == WEFT_OK)
+        status = file_join(journal, node->directory, "ended", error);
+    if (status == WEFT_OK && file_exists(journal)) { /* thousands of old journals need not be read */
+        node->journal.ended = node->read_end = true;
+        return WEFT_OK;
+    }
+    if (status == WEFT_OK)
         status = file_join(journal, node->directory, "journal", error);
     if (status == WEFT_OK)
         status = journal_writer_open(&node->journal, journal, &limits, error);
-    node->read_end = node->journal.ended; /* it is loaded for a moment */
+    node->read_end = node->journal.ended; /* it is only looked at */
     if (status == WEFT_OK && *node->instance && !node->journal.ended)
         node->silent_at = remote->opened_at + (uint64_t)(REMOTE_RETURN_SECONDS * 1e9);
     return status;
@@ -84,7 +90,7 @@ void remote_node_remove(struct remote *remote, struct remote_node *node)
     while (*at != node)
         at = &(*at)->next;
     *at = node->next;
-    remote->news -= node->news;
+    remote_node_quiet(remote, node);
     journal_reader_close(&node->reader);
     journal_writer_close(&node->journal);
     free(node);
@@ -101,6 +107,22 @@ void remote_node_tell(struct remote *remote, struct remote_node *node)
         perror("weft: the descriptor of an engine");
 }
 
+void remote_node_quiet(struct remote *remote, struct remote_node *node)
+{
+    uint64_t rung;
+    remote->news -= node->news;
+    node->news = false;
+    if (!remote->news && read(remote->bell, &rung, sizeof rung) < 0)
+        return; /* it was not rung */
+}
+
+void remote_node_note_end(const struct remote_node *node)
+{
+    char path[FILE_PATH_BYTES];
+    if (file_join(path, node->directory, "ended", NULL) == WEFT_OK)
+        (void)file_write(path, "", 0, NULL); /* it only saves time */
+}
+
 weft_status remote_node_end(struct remote *remote, struct remote_node *node, const struct journal_record *record,
                             const char *reason, struct error *error)
 {
@@ -112,9 +134,12 @@ weft_status remote_node_end(struct remote *remote, struct remote_node *node, con
     weft_status status = journal_append(&node->journal, &last, error);
     if (status == WEFT_OK)
         status = journal_sync(&node->journal, error);
+    if (status != WEFT_OK)
+        return status;
     node->silent_at = 0;
+    remote_node_note_end(node);
     remote_node_tell(remote, node);
-    return status;
+    return WEFT_OK;
 }
 
 weft_status remote_node_bind(struct remote_node *node, const char *instance, struct error *error)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Commands in nodes of other hosts. Whoever asked for one has three descriptors of the command's, as if it ran here, and a
+ * Commands in nodes of other hosts. The caller of exec() has three descriptors of the command's, as if it ran here, and a
  * connection that speaks as an agent does (platform/agent/link.h). A relay holds the other sides and passes everything on.
  */
 #include "platform/engine/remote/internal/state.h"
@@ -29,7 +29,7 @@ struct remote_relay {
     uint32_t credit; /* bytes of input that may be sent */
     struct buffer waiting[2];
     bool output_ends[2];
-    struct buffer told, heard; /* frames to and from the one who asked */
+    struct buffer told, heard; /* frames to and from the caller */
     struct event *link_event, *input_event, *output_events[2], *size_event;
     struct remote_relay *next;
 };
@@ -74,7 +74,8 @@ void remote_relays_lose(struct remote *remote, struct remote_node *node)
     for (struct remote_relay *relay = remote->relays, *next; relay; relay = next) {
         next = relay->next;
         if (relay->node == node)
-            relay_free(relay); /* who asked reads the end of the connection: the node has ended, or cannot be reached */
+            relay_free(
+                relay); /* the caller reads the end of the connection: the node has ended, or cannot be reached */
     }
 }
 
@@ -98,7 +99,7 @@ static void relay_say(struct remote_relay *relay, enum remote_frame kind, uint32
     relay_send(relay, kind, &payload);
 }
 
-/* The one who asked has gone: so does the command. */
+/* The caller has gone: so does the command. */
 static void relay_end(struct remote_relay *relay)
 {
     struct buffer payload = {0};
@@ -157,7 +158,7 @@ static void relay_input_ready(evutil_socket_t descriptor, short what, void *cont
     pthread_mutex_unlock(&relay->remote->lock);
 }
 
-/* Nobody tells that a terminal has another size. */
+/* No signal says that the caller's terminal has another size. */
 static void relay_look_at_size(evutil_socket_t none, short what, void *context)
 {
     struct remote_relay *relay = context;
@@ -214,7 +215,7 @@ static void relay_output_ready(evutil_socket_t descriptor, short what, void *con
     pthread_mutex_unlock(&relay->remote->lock);
 }
 
-/* Frames to the one who asked are few and short, so they fit the socket's buffer; if not, the connection has failed. */
+/* Frames to the caller are few and short, so they fit the socket's buffer; if not, the connection has failed. */
 static bool relay_tell(struct remote_relay *relay, uint16_t kind, const void *payload, size_t size)
 {
     buffer_consume(&relay->told, buffer_size(&relay->told));
@@ -236,7 +237,10 @@ void remote_relay_hear(struct remote *remote, struct remote_node *node, const st
         const int index = (int)second - 1;
         relay->output_ends[index] = relay->output_ends[index] || reader.left == 0;
         buffer_put(&relay->waiting[index], reader.bytes, reader.left);
-        relay_pass_output(relay, index);
+        if (buffer_size(&relay->waiting[index]) > REMOTE_WINDOW) /* more than it may send */
+            relay_end(relay);
+        else
+            relay_pass_output(relay, index);
     } else if (frame->kind == REMOTE_MORE) {
         if (relay->credit == 0 && relay->input_event)
             event_add(relay->input_event, NULL);

@@ -18,9 +18,7 @@
 
 /* ---- orders ---- */
 
-/* The token of an attempt, made if there is none; `make` false: there must be one. */
-static weft_status attempt_token(const struct remote *remote, const struct attempt *attempt, char *token,
-                                 struct error *error)
+weft_status remote_token(const struct remote *remote, const struct attempt *attempt, char *token, struct error *error)
 {
     char directory[FILE_PATH_BYTES], path[FILE_PATH_BYTES], *text;
     uint8_t random[(REMOTE_TOKEN_BYTES - 1) / 2];
@@ -86,7 +84,7 @@ weft_status remote_order(struct remote *remote, const struct engine_order *order
     for (uint32_t i = 0; status == WEFT_OK && i < order->nodes; i++)
         status = save_order(remote, order, i, error);
     if (status == WEFT_OK)
-        status = attempt_token(remote, &order->attempt, token, error);
+        status = remote_token(remote, &order->attempt, token, error);
     pthread_mutex_lock(&remote->lock);
     for (uint32_t i = 0; status == WEFT_OK && i < order->nodes; i++)
         status = remote_node_find(remote, &order->attempt, i, &node, error);
@@ -99,37 +97,31 @@ weft_status remote_order(struct remote *remote, const struct engine_order *order
     return status;
 }
 
-bool remote_reported(struct remote *remote, const struct attempt *attempt, uint32_t number)
-{
-    struct remote_node *node;
-    pthread_mutex_lock(&remote->lock);
-    const bool reported = remote_node_find(remote, attempt, number, &node, NULL) == WEFT_OK && *node->instance;
-    pthread_mutex_unlock(&remote->lock);
-    return reported;
-}
-
 /* ---- the end ---- */
 
-weft_status remote_give_up(struct remote *remote, const struct attempt *attempt, bool blames_host, const char *reason,
-                           struct error *error)
+weft_status remote_give_up(struct remote *remote, const struct attempt *attempt, enum remote_end how,
+                           const char *reason, struct error *error)
 {
-    const struct journal_record end = {
-        .kind = JOURNAL_EXITED,
-        .exited = {.code = EX_TEMPFAIL, .cause = blames_host ? JOURNAL_NOT_STARTED : JOURNAL_STOPPED}};
+    const struct journal_record end = {.kind = JOURNAL_EXITED,
+                                       .exited = {.code = how == REMOTE_END_FAILED ? 1 : EX_TEMPFAIL,
+                                                  .cause = how == REMOTE_END_STOPPED   ? JOURNAL_STOPPED
+                                                           : how == REMOTE_END_BY_HOST ? JOURNAL_NOT_STARTED
+                                                                                       : JOURNAL_BY_ITSELF}};
     uint32_t nodes;
-    weft_status status = engine_directory_nodes(remote->directory, attempt, &nodes, error);
+    weft_status status = engine_directory_nodes(remote->directory, attempt, &nodes, error), first = WEFT_OK;
     pthread_mutex_lock(&remote->lock);
     for (uint32_t i = 0; status == WEFT_OK && i < nodes; i++) {
         struct remote_node *node;
-        status = remote_node_find(remote, attempt, i, &node, error);
-        if (status == WEFT_OK && !*node->instance)
-            status = remote_node_end(remote, node, &end, reason, error);
+        if (remote_node_find(remote, attempt, i, &node, NULL) != WEFT_OK || *node->instance)
+            continue; /* never ordered, and now fenced; or begun */
+        weft_status ended = remote_node_end(remote, node, &end, reason, first == WEFT_OK ? error : NULL);
+        first = first == WEFT_OK ? ended : first; /* end the others all the same */
     }
     pthread_mutex_unlock(&remote->lock);
-    return status;
+    return status == WEFT_OK ? first : status;
 }
 
-static weft_status stop_node(struct remote_node *node, enum engine_end how, uint64_t grace, struct error *error)
+static weft_status keep_stop(struct remote_node *node, enum engine_end how, uint64_t grace, struct error *error)
 {
     struct node_order order;
     weft_status status = node_order_load(node->directory, &order, error);
@@ -156,13 +148,14 @@ weft_status remote_stop(struct remote *remote, const struct attempt *attempt, en
         if (remote_node_find(remote, attempt, i, &node, NULL) != WEFT_OK)
             continue;
         if (!node->journal.ended && *node->instance) {
-            weft_status told = stop_node(node, how, grace, first == WEFT_OK ? error : NULL);
+            weft_status told = keep_stop(node, how, grace, first == WEFT_OK ? error : NULL);
             first = first == WEFT_OK ? told : first; /* stop the others all the same */
         }
     }
     pthread_mutex_unlock(&remote->lock);
     if (status == WEFT_OK) /* a host that connects only now is refused */
-        status = remote_give_up(remote, attempt, false, "it was asked to end before a host had begun it", error);
+        status = remote_give_up(remote, attempt, REMOTE_END_STOPPED, "it was asked to end before a host had begun it",
+                                error);
     remote_listener_wake(remote);
     return first == WEFT_OK ? status : first;
 }
@@ -184,16 +177,6 @@ weft_status remote_remark(struct remote *remote, const struct attempt *attempt, 
 
 /* ---- what happened ---- */
 
-/* No more is to be told of this node. */
-static void clear_news(struct remote *remote, struct remote_node *node)
-{
-    uint64_t rung;
-    remote->news -= node->news;
-    node->news = false;
-    if (!remote->news && read(remote->bell, &rung, sizeof rung) < 0)
-        return; /* it was not rung */
-}
-
 /* Old attempts cost nothing: forget nodes whose last record was visited, once their hosts have gone. */
 static void remove_read(struct remote *remote)
 {
@@ -212,7 +195,9 @@ weft_status remote_poll(struct remote *remote, const struct attempt *attempt, ui
     pthread_mutex_lock(&remote->lock);
     weft_status status = remote_node_find(remote, attempt, number, &node, error);
     if (status == WEFT_OK)
-        clear_news(remote, node); /* before reading: later records tell again */
+        remote_node_quiet(remote, node); /* before reading: later records tell again */
+    if (status == WEFT_OK && after >= node->journal.next && !node->journal.ended)
+        node->journal.next = after + 1; /* a crash of this machine has lost what was heard already: never twice */
     pthread_mutex_unlock(&remote->lock);
     if (status != WEFT_OK)
         return status;
@@ -240,6 +225,7 @@ weft_status remote_heard(struct remote *remote, engine_heard_visit *visit, void 
         if (node->news) {
             told[count].attempt = node->attempt;
             told[count++].node = node->node;
+            remote_node_quiet(remote, node); /* nobody may want to know */
         }
     pthread_mutex_unlock(&remote->lock);
     if (most && !told)
@@ -259,10 +245,12 @@ weft_status remote_gone(struct remote *remote, const struct attempt *attempt, ui
     pthread_mutex_lock(&remote->lock);
     *gone = true; /* a node that is not known does not run */
     if (remote_node_find(remote, attempt, number, &node, NULL) == WEFT_OK) {
-        *gone = node->journal.ended || !node->link;
+        *gone = !node->link;
         node->to_refuse = node->to_refuse || kill;
-        if (*gone && kill)
+        if (*gone && kill) { /* no process has this name: whichever comes for the node is refused */
+            (void)remote_node_bind(node, "given up", NULL);
             remote_node_remove(remote, node);
+        }
     }
     pthread_mutex_unlock(&remote->lock);
     remote_listener_wake(remote);
@@ -287,6 +275,12 @@ weft_status remote_nodes(struct remote *remote, const struct attempt *attempt, e
         struct engine_node told = {i, nodes, host, ENGINE_NODE_STARTING};
         pthread_mutex_lock(&remote->lock);
         status = remote_node_find(remote, attempt, i, &node, error);
+        if (status == WEFT_ERROR_STATE) { /* never ordered, and now fenced */
+            pthread_mutex_unlock(&remote->lock);
+            error_clear(error);
+            status = WEFT_OK;
+            continue;
+        }
         if (status == WEFT_OK) {
             snprintf(host, sizeof host, "%s", node->host);
             told.state = node->journal.ended ? ENGINE_NODE_ENDED

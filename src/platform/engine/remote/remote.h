@@ -9,6 +9,7 @@
  * journal that the host keeps. So records are read from files here, and a server that is restarted asks hosts for what
  * followed. Beside them are
  *
+ *     ROOT/RUN/EPOCH/NODE/ended       exists when the end of the node is in its journal
  *     ROOT/RUN/EPOCH/token            what the attempt's hosts prove themselves by
  *     ROOT/RUN/EPOCH/NODE/instance    the process that has the node; another one that asks for it is refused, so a
  *                                     batch system that starts a job twice does not start the node twice
@@ -35,7 +36,8 @@
 #define REMOTE_LOSS_SECONDS   5.0
 #define REMOTE_RETURN_SECONDS 30.0
 
-#define REMOTE_TOKEN_BYTES 65 /**< of a token with its NUL: 32 random bytes in hexadecimal digits */
+#define REMOTE_FENCES      ".fences" /**< beside the directories of runs, on shared storage: fences, as in order.h */
+#define REMOTE_TOKEN_BYTES 65        /**< of a token with its NUL: 32 random bytes in hexadecimal digits */
 
 struct remote;
 
@@ -63,13 +65,20 @@ int remote_descriptor(const struct remote *remote);
  * receives what they need. Errors: as start(). */
 weft_status remote_order(struct remote *remote, const struct engine_order *order, char *token, struct error *error);
 
-/** Whether a host has connected for the node, ever. */
-bool remote_reported(struct remote *remote, const struct attempt *attempt, uint32_t node);
+/** The token of an attempt (65 bytes); made if there is none. Errors: SYSTEM, DATA. */
+weft_status remote_token(const struct remote *remote, const struct attempt *attempt, char *token, struct error *error);
 
-/** End the nodes of an attempt for which no host has connected, and none will: they have exit code 75 and this reason.
- * `blames_host`: the host could not start them; otherwise nobody is to blame. */
-weft_status remote_give_up(struct remote *remote, const struct attempt *attempt, bool blames_host, const char *reason,
-                           struct error *error);
+/** Why nodes end for which no host has connected. */
+enum remote_end {
+    REMOTE_END_STOPPED, /**< they were asked to: exit code 75 */
+    REMOTE_END_AGAIN,   /**< the cluster did not start them, for no fault of theirs or of a host's: exit code 75 */
+    REMOTE_END_BY_HOST, /**< a host could not start them: exit code 75 */
+    REMOTE_END_FAILED,  /**< the cluster will never start them: exit code 1 */
+};
+
+/** End the nodes of an attempt for which no host has connected; those that come later are refused. */
+weft_status remote_give_up(struct remote *remote, const struct attempt *attempt, enum remote_end how,
+                           const char *reason, struct error *error);
 
 weft_status remote_stop(struct remote *remote, const struct attempt *attempt, enum engine_end how, uint64_t grace,
                         struct error *error);

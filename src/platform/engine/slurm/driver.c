@@ -4,14 +4,17 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "platform/engine/slurm/internal/host_use.h"
+#include "platform/engine/slurm/internal/submission.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define LOOK_SECONDS    2.0   /* between two looks at the queue while something is to happen there, */
 #define REST_SECONDS    10.0  /* and while nothing is */
@@ -19,27 +22,32 @@
 #define FORGOT_SECONDS  10.0  /* an acknowledged job that is not in the queue after this was forgotten by slurmctld */
 #define PENDING_SECONDS 300.0 /* a job that waits longer for its nodes is given up: others were faster */
 #define LINGER_SECONDS  20.0  /* for a job whose nodes have all ended */
+#define RETRY_SECONDS   10.0  /* until a submission that was refused for now is tried again */
 #define SUBMITS_MOST    3     /* of an attempt, while slurmctld forgets them */
+#define USER_BYTES      64
 #define COMMENT         "weft:%s:%s:%" PRIu64 ":%s" /* platform, run, epoch, mark */
 
 /* An attempt that has a job, or is to have one. */
 struct driven {
     struct attempt attempt;
-    char comment[DRIVER_COMMENT_BYTES];
+    char comment[DRIVER_COMMENT_BYTES], user[USER_BYTES];
     struct slurm_submission submission;
-    char *texts;  /* what its pointers point into */
+    char *texts;  /* what its pointers point into; NULL: all of its nodes have begun, it is not to be submitted */
     uint64_t job; /* 0: not known */
     bool submit, cancel;
-    bool seen;   /* at this look */
-    bool looked; /* the queue was looked at since it is known */
+    bool seen;   /* at the last look, and not ended */
+    bool looked; /* since the last submission that had no answer, or the start of the server */
     uint32_t submits;
-    uint64_t submitted_at, ended_at; /* 0: not */
+    uint64_t submitted_at, ended_at, retry_at; /* 0: not */
+    struct driver_state state;                 /* as it was found last */
+    char why[512];                             /* it is given up; "": it is not */
+    enum remote_end how;
     struct driven *next;
 };
 
 struct driver {
     struct driver_config config;
-    char platform[64];
+    char platform[64], user[USER_BYTES];
     pthread_t thread;
     bool started;
     pthread_mutex_t lock; /* of what follows */
@@ -49,7 +57,7 @@ struct driver {
     struct driven *attempts;
     struct driver_host *hosts; /* as they were seen last */
     uint32_t host_count;
-    char trouble[ERROR_TEXT_BYTES];
+    bool silent; /* Slurm does not answer */
     /* The thread's own. */
     struct host_use use;
     uint64_t look_at, nodes_at;
@@ -103,7 +111,7 @@ struct own_job {
     uint64_t id;
     enum slurm_job_state state;
     bool held;
-    char comment[DRIVER_COMMENT_BYTES], state_word[48], reason[256];
+    char comment[DRIVER_COMMENT_BYTES], user[USER_BYTES], state_word[48], reason[256];
 };
 
 struct queue_look {
@@ -113,12 +121,6 @@ struct queue_look {
     bool lacking;     /* memory ran out */
     uint64_t *doomed; /* jobs to be canceled */
     size_t count, room;
-    struct give_up {
-        struct attempt attempt;
-        bool blames_host;
-        char reason[512];
-    } * given_up;
-    size_t given_count, given_room;
 };
 
 static void doom(struct queue_look *look, uint64_t job)
@@ -127,34 +129,20 @@ static void doom(struct queue_look *look, uint64_t job)
         look->doomed[look->count++] = job;
 }
 
-static void plan_give_up(struct queue_look *look, const struct attempt *attempt, bool blames_host, const char *format,
-                         ...) __attribute__((format(printf, 4, 5)));
+static void give_up_for(struct driven *driven, enum remote_end how, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
-static void plan_give_up(struct queue_look *look, const struct attempt *attempt, bool blames_host, const char *format,
-                         ...)
+/* It is not to be submitted any more, and its nodes that have not begun are over. The first reason stays. */
+static void give_up_for(struct driven *driven, enum remote_end how, const char *format, ...)
 {
     va_list arguments;
-    if (ARRAY_RESERVE(look->given_up, look->given_room, look->given_count + 1, "attempts", NULL) != WEFT_OK)
+    driven->submit = false;
+    if (*driven->why)
         return;
-    struct give_up *added = &look->given_up[look->given_count++];
-    *added = (struct give_up){.attempt = *attempt, .blames_host = blames_host};
+    driven->how = how;
     va_start(arguments, format);
-    vsnprintf(added->reason, sizeof added->reason, format, arguments);
+    vsnprintf(driven->why, sizeof driven->why, format, arguments);
     va_end(arguments);
-}
-
-/* A job of this platform that nobody here has asked for: the server was restarted, or the job is a leftover. */
-static struct driven *adopt(struct driver *driver, const struct attempt *attempt, const char *comment)
-{
-    bool all, any, ended;
-    driver->config.calls.state(driver->config.calls.context, attempt, &all, &any, &ended);
-    struct driven *made = ended ? NULL : calloc(1, sizeof *made);
-    if (!made)
-        return NULL;
-    *made = (struct driven){.attempt = *attempt, .next = driver->attempts};
-    snprintf(made->comment, sizeof made->comment, "%s", comment);
-    driver->attempts = made;
-    return made;
 }
 
 /* Without the lock: squeue takes its time. */
@@ -173,64 +161,92 @@ static bool see_job(void *context, const struct slurm_job *job)
     struct own_job *own = &look->jobs[look->job_count++];
     *own = (struct own_job){.attempt = attempt, .id = job->id, .state = job->state, .held = job->held};
     snprintf(own->comment, sizeof own->comment, "%s", job->comment);
+    snprintf(own->user, sizeof own->user, "%s", job->user);
     snprintf(own->state_word, sizeof own->state_word, "%s", job->state_word);
     snprintf(own->reason, sizeof own->reason, "%s", job->reason);
     return true;
 }
 
+/* Whether it is a host's fault that a job has ended before its nodes had begun. */
+static bool blames_host(const char *state)
+{
+    static const char *const states[] = {"NODE_FAIL", "BOOT_FAIL", "LAUNCH_FAILED", "FAILED", NULL};
+    for (const char *const *each = states; *each; each++)
+        if (strcmp(state, *each) == 0)
+            return true;
+    return false;
+}
+
 static void deal_with(struct queue_look *look, const struct own_job *job)
 {
-    struct driver *driver = look->driver;
-    struct driven *driven = driver_find(driver, &job->attempt);
-    if (!driven && job->state != SLURM_JOB_ENDED)
-        driven = adopt(driver, &job->attempt, job->comment);
+    struct driven *driven = driver_find(look->driver, &job->attempt);
     const bool live = job->state != SLURM_JOB_COMPLETING && job->state != SLURM_JOB_ENDED;
-    const bool other = driven && driven->job && driven->job != job->id;
-    if (!driven || other || strcmp(driven->comment, job->comment) != 0) {
+    const bool same = driven && strcmp(driven->comment, job->comment) == 0 && strcmp(driven->user, job->user) == 0;
+    if (driven && !same)
+        return; /* a stranger's, with a comment that looks like ours */
+    if (!driven || (driven->job && driven->job != job->id)) {
         if (live)
             doom(look, job->id); /* of an attempt that is over, or one that slurmctld seemed to have forgotten */
         return;
     }
     driven->job = job->id;
     driven->submit = false;
-    driven->seen = true;
-    if (job->state == SLURM_JOB_ENDED) {
-        plan_give_up(look, &job->attempt, true, "Slurm's job %" PRIu64 " ended before its nodes had begun: %s%s%s",
-                     job->id, job->state_word, *job->reason ? ", " : "", job->reason);
-        driven->cancel = false;
-    } else if (job->state == SLURM_JOB_PENDING && driven->submitted_at &&
-               clock_now() > seconds_from(driven->submitted_at, PENDING_SECONDS)) {
-        plan_give_up(look, &job->attempt, false, "Slurm's job %" PRIu64 " has waited for its nodes for too long: %s",
-                     job->id, job->reason);
-        driven->cancel = true;
-    } else if (job->held) {
-        plan_give_up(look, &job->attempt, false, "Slurm holds job %" PRIu64 ": %s", job->id, job->reason);
-        driven->cancel = true;
+    driven->seen = job->state != SLURM_JOB_ENDED;
+    if (job->state == SLURM_JOB_ENDED)
+        give_up_for(driven, blames_host(job->state_word) ? REMOTE_END_BY_HOST : REMOTE_END_AGAIN,
+                    "Slurm's job %" PRIu64 " ended before its nodes had begun: %s%s%s", job->id, job->state_word,
+                    *job->reason ? ", " : "", job->reason);
+    else if (job->state == SLURM_JOB_PENDING && driven->submitted_at &&
+             clock_now() > seconds_from(driven->submitted_at, PENDING_SECONDS))
+        give_up_for(driven, REMOTE_END_AGAIN, "Slurm's job %" PRIu64 " has waited for its nodes for too long: %s",
+                    job->id, job->reason);
+    else if (job->held)
+        give_up_for(driven, REMOTE_END_AGAIN, "Slurm holds job %" PRIu64 ": %s", job->id, job->reason);
+    driven->cancel = driven->cancel || (*driven->why && driven->seen && !driven->state.any_begun);
+}
+
+/* Ask what has become of the attempts. Only this thread removes them, so the lock need not be held. */
+static void ask_states(struct driver *driver)
+{
+    pthread_mutex_lock(&driver->lock);
+    struct driven *driven = driver->attempts; /* new ones are put before it */
+    pthread_mutex_unlock(&driver->lock);
+    for (; driven; driven = driven->next) {
+        const struct driver_state before = driven->state;
+        if (before.ended) /* that is for good */
+            continue;
+        struct driver_state state = driver->config.calls.state(driver->config.calls.context, &driven->attempt);
+        if (*driven->why && state.known && !state.ended)
+            driver->config.calls.give_up(driver->config.calls.context, &driven->attempt, driven->how, driven->why);
+        pthread_mutex_lock(&driver->lock);
+        if (state.known)
+            driven->state = state;
+        if (driven->state.ended && !driven->ended_at)
+            driven->ended_at = clock_now();
+        pthread_mutex_unlock(&driver->lock);
     }
 }
 
-/* Attempts after a look at the queue: who has no job any more, who needs none, who has to be submitted again. */
-static void settle(struct driver *driver, struct queue_look *look)
+/* Attempts after a look at the queue: those without a job, those that need none, those to be submitted again. */
+static void settle_attempts(struct driver *driver, struct queue_look *look)
 {
     const uint64_t now = clock_now();
     for (struct driven *driven = driver->attempts, *next; driven; driven = next) {
-        bool all = false, any = false, ended = false;
+        const struct driver_state *state = &driven->state;
         next = driven->next;
-        driver->config.calls.state(driver->config.calls.context, &driven->attempt, &all, &any, &ended);
         driven->looked = true;
-        if (ended && !driven->ended_at)
-            driven->ended_at = now;
-        if (driven->seen && (driven->cancel || (ended && now > seconds_from(driven->ended_at, LINGER_SECONDS))))
+        if (driven->seen && (driven->cancel || (state->ended && now > seconds_from(driven->ended_at, LINGER_SECONDS))))
             doom(look, driven->job);
         if (driven->seen)
             continue;
-        if (ended) {
+        if (state->ended) {
             driven_free(driver, driven);
-        } else if (driven->job && !driven->submit && now > seconds_from(driven->submitted_at, FORGOT_SECONDS)) {
+        } else if (driven->job && !*driven->why && now > seconds_from(driven->submitted_at, FORGOT_SECONDS)) {
             /* Processes of a forgotten job may run on; those that have begun are known, and end by themselves. */
-            if (any || driven->submits >= SUBMITS_MOST || !driven->texts)
-                plan_give_up(look, &driven->attempt, any && !all, "Slurm does not know job %" PRIu64 " any more",
-                             driven->job);
+            if (state->all_begun || !state->known)
+                continue;
+            if (state->any_begun || driven->submits >= SUBMITS_MOST || !driven->texts)
+                give_up_for(driven, REMOTE_END_AGAIN, "Slurm does not know job %" PRIu64 " any more", driven->job);
             else
                 driven->submit = true;
             driven->job = 0;
@@ -251,9 +267,11 @@ static weft_status look_at_queue(struct driver *driver, struct queue_look *look,
     pthread_mutex_lock(&driver->lock);
     for (struct driven *each = driver->attempts; each; each = each->next)
         each->seen = each->submitted_at > began; /* since then it was submitted: not to be missed */
-    for (size_t i = 0; i < look->job_count; i++)
-        deal_with(look, &look->jobs[i]);
-    settle(driver, look);
+    for (int others = 0; others < 2; others++)   /* of two jobs of an attempt, the one that runs is its own */
+        for (size_t i = 0; i < look->job_count; i++)
+            if ((look->jobs[i].state == SLURM_JOB_RUNNING) == !others)
+                deal_with(look, &look->jobs[i]);
+    settle_attempts(driver, look);
     pthread_mutex_unlock(&driver->lock);
     return WEFT_OK;
 }
@@ -261,31 +279,33 @@ static weft_status look_at_queue(struct driver *driver, struct queue_look *look,
 /* ---- what is to be done ---- */
 
 /* Submit those that wait for it and are not in the queue. The lock is not held while sbatch runs; only this thread
- * removes attempts. */
-static weft_status submit_waiting(struct driver *driver, struct queue_look *look, struct error *error)
+ * removes attempts. An outage ends it; what is refused to one user may not be to others. */
+static weft_status submit_waiting(struct driver *driver, struct error *error)
 {
     weft_status status = WEFT_OK;
+    int outages = 0;
     pthread_mutex_lock(&driver->lock);
-    for (struct driven *driven = driver->attempts; driven && status == WEFT_OK; driven = driven->next) {
+    for (struct driven *driven = driver->attempts; driven && outages < 2 && !driver->stopping; driven = driven->next) {
         uint64_t job = 0;
         struct error refusal = {0};
-        if (!driven->submit || !driven->looked || driven->cancel)
+        if (!driven->submit || !driven->looked || driven->cancel || clock_now() < driven->retry_at)
             continue;
         pthread_mutex_unlock(&driver->lock);
-        status = slurm_submit(driver->config.commands, &driven->submission, &job, &refusal);
+        const weft_status submitted = slurm_submit(driver->config.commands, &driven->submission, &job, &refusal);
         pthread_mutex_lock(&driver->lock);
-        if (status == WEFT_OK) {
+        if (submitted == WEFT_OK) {
             driven->job = job;
             driven->submit = false;
+            driven->seen = true;
             driven->submits++;
             driven->submitted_at = clock_now();
-        } else if (status == WEFT_ERROR_ARGUMENT || status == WEFT_ERROR_DATA) {
-            driven->submit = false;
-            plan_give_up(look, &driven->attempt, true, "%s", refusal.text);
-            status = WEFT_OK;
+        } else if (submitted == WEFT_ERROR_ARGUMENT || submitted == WEFT_ERROR_DATA) {
+            give_up_for(driven, REMOTE_END_FAILED, "%s", refusal.text);
         } else {
+            outages++;
             driven->looked = false; /* sbatch may have done it nevertheless */
-            status = error_set(error, status, "%s", refusal.text);
+            driven->retry_at = seconds_from(clock_now(), RETRY_SECONDS);
+            status = error_set(error, submitted, "%s", refusal.text);
         }
     }
     pthread_mutex_unlock(&driver->lock);
@@ -306,14 +326,28 @@ static weft_status look_at_nodes(struct driver *driver, struct error *error)
 static bool something_to_do(struct driver *driver, bool *at_once)
 {
     bool something = false;
+    const uint64_t now = clock_now();
     *at_once = false;
     pthread_mutex_lock(&driver->lock);
     for (const struct driven *each = driver->attempts; each; each = each->next) {
-        something = something || each->submit || each->cancel || !each->seen || each->ended_at;
-        *at_once = *at_once || (each->submit && !each->looked);
+        something = something || each->submit || each->cancel || !each->seen || each->ended_at || *each->why;
+        *at_once = *at_once || (each->submit && !each->looked && now >= each->retry_at);
     }
+    *at_once = *at_once || driver->look_soon;
+    driver->look_soon = false;
     pthread_mutex_unlock(&driver->lock);
     return something;
+}
+
+static void tell_silence(struct driver *driver, weft_status status, const struct error *error)
+{
+    pthread_mutex_lock(&driver->lock);
+    if (status != WEFT_OK && !driver->silent)
+        fprintf(stderr, "weft: attempts go on, and those that are to start wait: %s\n", error->text);
+    else if (status == WEFT_OK && driver->silent)
+        fprintf(stderr, "weft: Slurm answers again\n");
+    driver->silent = status != WEFT_OK;
+    pthread_mutex_unlock(&driver->lock);
 }
 
 /* One turn; without the lock, but where attempts are looked at. */
@@ -323,33 +357,24 @@ static void driver_turn(struct driver *driver)
     struct error error = {0};
     weft_status status = WEFT_OK;
     const uint64_t now = clock_now();
-    bool at_once;
+    bool at_once, again;
     something_to_do(driver, &at_once);
     if (now >= driver->look_at || at_once || driver->nodes_at <= now) {
+        ask_states(driver);
         status = look_at_queue(driver, &look, &error);
-        driver->look_at = seconds_from(clock_now(), something_to_do(driver, &at_once) ? LOOK_SECONDS : REST_SECONDS);
+        driver->look_at = seconds_from(clock_now(), something_to_do(driver, &again) ? LOOK_SECONDS : REST_SECONDS);
     }
+    if (look.count) /* at once, as numbers are given again after a crash of slurmctld */
+        (void)slurm_cancel(driver->config.commands, look.doomed, look.count, NULL); /* else at the next look */
+    if (status == WEFT_OK)
+        status = submit_waiting(driver, &error);
     if (status == WEFT_OK && now >= driver->nodes_at) {
         status = look_at_nodes(driver, &error);
         driver->nodes_at = seconds_from(clock_now(), NODES_SECONDS);
     }
-    if (status == WEFT_OK)
-        status = submit_waiting(driver, &look, &error);
-    if (look.count)
-        (void)slurm_cancel(driver->config.commands, look.doomed, look.count, NULL); /* else at the next look */
-    for (size_t i = 0; i < look.given_count; i++)
-        driver->config.calls.give_up(driver->config.calls.context, &look.given_up[i].attempt,
-                                     look.given_up[i].blames_host, look.given_up[i].reason);
     free(look.jobs);
     free(look.doomed);
-    free(look.given_up);
-    pthread_mutex_lock(&driver->lock);
-    if (status != WEFT_OK && !*driver->trouble)
-        fprintf(stderr, "weft: attempts go on, and those that are to start wait: %s\n", error.text);
-    else if (status == WEFT_OK && *driver->trouble)
-        fprintf(stderr, "weft: Slurm answers again\n");
-    snprintf(driver->trouble, sizeof driver->trouble, "%s", status == WEFT_OK ? "" : error.text);
-    pthread_mutex_unlock(&driver->lock);
+    tell_silence(driver, status, &error);
 }
 
 static void *driver_run(void *context)
@@ -365,9 +390,6 @@ static void *driver_run(void *context)
         driver->pressed = false;
         if (driver->stopping)
             break;
-        if (driver->look_soon)
-            driver->look_at = 0;
-        driver->look_soon = false;
         pthread_mutex_unlock(&driver->lock);
         driver_turn(driver);
         pthread_mutex_lock(&driver->lock);
@@ -384,51 +406,29 @@ static void driver_press(struct driver *driver)
     pthread_cond_signal(&driver->woken);
 }
 
-/* Copy a submission's texts into one block. Errors: MEMORY. */
-static weft_status copy_submission(struct driven *driven, const struct slurm_submission *from, struct error *error)
-{
-    struct slurm_submission *to = &driven->submission;
-    *to = *from;
-    to->comment = driven->comment;
-    const char **texts[] = {&to->name,      &to->node_list, &to->user,  &to->reservation,
-                            &to->directory, &to->output,    &to->script};
-    size_t size = 1;
-    for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
-        size += *texts[i] ? strlen(*texts[i]) + 1 : 0;
-    driven->texts = malloc(size);
-    if (!driven->texts)
-        return error_memory(error, size, "a job");
-    char *at = driven->texts;
-    for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
-        if (!*texts[i])
-            continue;
-        const size_t length = strlen(*texts[i]) + 1;
-        memcpy(at, *texts[i], length);
-        *texts[i] = at;
-        at += length;
-    }
-    return WEFT_OK;
-}
-
 weft_status driver_submit(struct driver *driver, const struct attempt *attempt, const char *mark,
-                          const struct slurm_submission *submission, struct error *error)
+                          const struct slurm_submission *submission, bool is_new, struct error *error)
 {
     weft_status status = WEFT_OK;
     pthread_mutex_lock(&driver->lock);
     struct driven *driven = driver_find(driver, attempt);
-    const bool is_new = !driven;
-    if (is_new && (driven = calloc(1, sizeof *driven))) {
-        *driven = (struct driven){.attempt = *attempt, .submit = true, .looked = true, .next = driver->attempts};
-        driver->attempts = driven;
-    }
-    if (!driven) {
-        status = error_memory(error, sizeof *driven, "a job");
-    } else if (!driven->texts) { /* new, or adopted by its comment alone */
+    if (!driven && (driven = calloc(1, sizeof *driven))) {
+        *driven = (struct driven){.attempt = *attempt, .submit = submission != NULL, .looked = is_new};
         snprintf(driven->comment, sizeof driven->comment, COMMENT, driver->platform, attempt->run, attempt->epoch,
                  mark);
-        status = copy_submission(driven, submission, error);
-        if (status != WEFT_OK && is_new)
-            driven_free(driver, driven);
+        snprintf(driven->user, sizeof driven->user, "%s",
+                 submission && submission->user ? submission->user : driver->user);
+        if (submission)
+            status = submission_copy(submission, &driven->submission, &driven->texts, error);
+        driven->submission.comment = driven->comment;
+        if (status == WEFT_OK) {
+            driven->next = driver->attempts;
+            driver->attempts = driven;
+        } else {
+            free(driven);
+        }
+    } else if (!driven) {
+        status = error_memory(error, sizeof *driven, "a job");
     }
     driver_press(driver);
     pthread_mutex_unlock(&driver->lock);
@@ -460,13 +460,6 @@ struct driver_host *driver_hosts(struct driver *driver, uint32_t *count)
     return copy;
 }
 
-void driver_trouble(struct driver *driver, char text[ERROR_TEXT_BYTES])
-{
-    pthread_mutex_lock(&driver->lock);
-    memcpy(text, driver->trouble, ERROR_TEXT_BYTES);
-    pthread_mutex_unlock(&driver->lock);
-}
-
 /* ---- opening and closing ---- */
 
 void driver_close(struct driver *driver)
@@ -490,10 +483,18 @@ void driver_close(struct driver *driver)
     free(driver);
 }
 
+static void name_own_user(struct driver *driver)
+{
+    const struct passwd *own = getpwuid(geteuid());
+    if (own)
+        snprintf(driver->user, sizeof driver->user, "%s", own->pw_name);
+    else
+        snprintf(driver->user, sizeof driver->user, "%u", (unsigned)geteuid());
+}
+
 weft_status driver_open(const struct driver_config *config, struct driver **driver, struct error *error)
 {
     pthread_condattr_t monotonic;
-    sigset_t all, before;
     struct driver *made = calloc(1, sizeof *made);
     if (!made) {
         slurm_commands_close(config->commands);
@@ -501,31 +502,34 @@ weft_status driver_open(const struct driver_config *config, struct driver **driv
     }
     made->config = *config;
     snprintf(made->platform, sizeof made->platform, "%s", config->platform);
+    name_own_user(made);
     pthread_mutex_init(&made->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&made->woken, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    weft_status status = host_use_open(config->commands, &made->use, error);
+    weft_status status = host_use_open(config->commands, config->hosts, &made->use, error);
     const size_t size = made->use.count * sizeof *made->hosts;
     if (status == WEFT_OK && !(made->hosts = malloc(size)))
         status = error_memory(error, size, "the nodes of a cluster");
-    if (status == WEFT_OK) {
-        memcpy(made->hosts, made->use.hosts, size);
-        made->host_count = made->use.count;
-        sigfillset(&all);
-        pthread_sigmask(SIG_BLOCK, &all, &before);
-        const int failed = pthread_create(&made->thread, NULL, driver_run, made);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-        made->started = failed == 0;
-        errno = failed;
-        if (failed)
-            status = error_system(error, "cannot start the thread that runs Slurm's commands");
-    }
     if (status != WEFT_OK) {
         driver_close(made);
         return status;
     }
+    memcpy(made->hosts, made->use.hosts, size);
+    made->host_count = made->use.count;
     *driver = made;
     return WEFT_OK;
+}
+
+weft_status driver_start(struct driver *driver, struct error *error)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    const int failed = pthread_create(&driver->thread, NULL, driver_run, driver);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    driver->started = failed == 0;
+    errno = failed;
+    return failed ? error_system(error, "cannot start the thread that runs Slurm's commands") : WEFT_OK;
 }

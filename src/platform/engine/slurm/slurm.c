@@ -5,6 +5,7 @@
 #include "base/file/file.h"
 #include "platform/engine/remote/remote.h"
 #include "platform/engine/slurm/internal/driver.h"
+#include "platform/engine/slurm/internal/submission.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -61,8 +62,20 @@ static weft_status slurm_hosts(struct engine *engine, engine_host_visit *visit, 
 /* What each node of an order needs of Slurm. */
 struct needs {
     uint32_t cpus, gpus;
+    uint64_t memory;     /* 0: not known */
     struct buffer names; /* "n1,n2" */
 };
+
+/* What comes with the slots of a place; of several hosts, the most processors and the least memory. */
+static void need_share(struct needs *needs, const struct driver_host *host, uint32_t slots)
+{
+    const uint32_t cpus = (uint32_t)((uint64_t)slots * host->cpus / slots_of(host));
+    const uint64_t memory = host->memory / slots_of(host) * slots;
+    needs->cpus = cpus > needs->cpus ? cpus : needs->cpus;
+    needs->gpus = host->gpus && slots > needs->gpus ? slots : needs->gpus;
+    if (memory && (!needs->memory || memory < needs->memory))
+        needs->memory = memory;
+}
 
 static weft_status find_needs(struct engine_slurm *slurm, const struct engine_order *order, struct needs *needs,
                               struct error *error)
@@ -70,7 +83,7 @@ static weft_status find_needs(struct engine_slurm *slurm, const struct engine_or
     uint32_t count;
     struct driver_host *hosts = driver_hosts(slurm->driver, &count);
     weft_status status = hosts ? WEFT_OK : error_memory(error, sizeof *hosts, "the nodes of a cluster");
-    *needs = (struct needs){0};
+    *needs = (struct needs){.cpus = 1};
     for (uint32_t i = 0; i < order->nodes && status == WEFT_OK; i++) {
         const struct engine_place *place = &order->places[i];
         const struct driver_host *host = NULL;
@@ -80,13 +93,11 @@ static weft_status find_needs(struct engine_slurm *slurm, const struct engine_or
             status = error_set(error, WEFT_ERROR_ARGUMENT, "there is no host '%.80s' here", place->host);
             break;
         }
-        const uint32_t slots = place->count ? place->count : 1;
-        uint32_t cpus = (uint32_t)((uint64_t)slots * host->cpus / slots_of(host));
-        cpus = order->processors ? order->processors : cpus ? cpus : 1;
-        needs->cpus = cpus > needs->cpus ? cpus : needs->cpus;
-        needs->gpus = host->gpus && slots > needs->gpus ? slots : needs->gpus;
+        need_share(needs, host, place->count ? place->count : 1);
         buffer_print(&needs->names, "%s%s", i ? "," : "", place->host);
     }
+    needs->cpus = order->processors ? order->processors : needs->cpus;
+    needs->memory = order->memory ? order->memory : needs->memory;
     free(hosts);
     return status;
 }
@@ -95,7 +106,7 @@ static weft_status find_needs(struct engine_slurm *slurm, const struct engine_or
 static void write_script(const struct engine_slurm *slurm, const struct engine_order *order, const struct needs *needs,
                          const char *token, struct buffer *script)
 {
-    buffer_print(script, "#!/bin/sh\nexport WEFT_HOST_TOKEN=%s\nexec ", token);
+    buffer_print(script, "#!/bin/sh\nunset SLURM_JWT\nexport WEFT_HOST_TOKEN=%s\nexec ", token);
     if (order->nodes > 1) {
         buffer_print(script,
                      "srun --nodes=%" PRIu32 " --ntasks=%" PRIu32 " --ntasks-per-node=1 --cpus-per-task=%" PRIu32
@@ -104,29 +115,47 @@ static void write_script(const struct engine_slurm *slurm, const struct engine_o
         if (needs->gpus)
             buffer_print(script, "--gpus-per-node=%" PRIu32 " ", needs->gpus);
     }
-    buffer_print(script, "'%s' node-host %s %s %s %" PRIu64 " '%s/%s'\n", slurm->weft, slurm->server,
+    buffer_print(script, "'%s' node-host %s %s %s %" PRIu64 " '%s' '%s'\n", slurm->weft, slurm->server,
                  remote_print(slurm->remote), order->attempt.run, order->attempt.epoch, slurm->scratch,
                  slurm->platform);
 }
 
-/* Raise the fence beside the run's directory, which hosts look at that cannot reach this server. */
+/* Raise the fence on shared storage, which hosts look at that cannot reach this server. Its directory is this server's
+ * own: a run may have replaced anything in its directory. */
 static weft_status raise_shared_fence(const struct engine_order *order, struct error *error)
 {
-    char root[FILE_PATH_BYTES];
-    snprintf(root, sizeof root, "%s", order->directory);
+    char runs[FILE_PATH_BYTES], fences[FILE_PATH_BYTES];
+    snprintf(runs, sizeof runs, "%s", order->directory);
     for (int level = 0; level < 2; level++) {
-        char *slash = strrchr(root, '/');
-        if (!slash || slash == root || (level == 1 && strcmp(slash + 1, order->attempt.run) != 0))
+        char *slash = strrchr(runs, '/');
+        if (!slash || slash == runs || (level == 1 && strcmp(slash + 1, order->attempt.run) != 0))
             return WEFT_OK; /* a directory of somebody's own */
         *slash = '\0';
     }
-    return node_fence_raise(root, &order->attempt, error);
+    weft_status status = file_join(fences, runs, REMOTE_FENCES, error);
+    return status == WEFT_OK ? node_fence_raise(fences, &order->attempt, error) : status;
+}
+
+/* The file with the job of an attempt, for the next start of the server. */
+static weft_status job_path(const struct engine_slurm *slurm, const struct attempt *attempt, char path[FILE_PATH_BYTES],
+                            struct error *error)
+{
+    char directory[FILE_PATH_BYTES];
+    weft_status status = node_directory(directory, slurm->directory, attempt, ATTEMPT_NODES_MOST, error);
+    return status == WEFT_OK ? file_join(path, directory, "job", error) : status;
+}
+
+static char *mark_of(const char *token, char mark[MARK_DIGITS + 1])
+{
+    snprintf(mark, MARK_DIGITS + 1, "%.*s", MARK_DIGITS, token);
+    return mark;
 }
 
 static weft_status slurm_start(struct engine *engine, const struct engine_order *order, struct error *error)
 {
     struct engine_slurm *slurm = slurm_of(engine);
-    char token[REMOTE_TOKEN_BYTES], mark[MARK_DIGITS + 1], name[ATTEMPT_RUN_BYTES + 8], output[FILE_PATH_BYTES + 64];
+    char token[REMOTE_TOKEN_BYTES], mark[MARK_DIGITS + 1], name[ATTEMPT_RUN_BYTES + 8], output[FILE_PATH_BYTES + 64],
+        path[FILE_PATH_BYTES];
     struct needs needs;
     struct buffer script = {0};
     weft_status status = find_needs(slurm, order, &needs, error);
@@ -134,6 +163,8 @@ static weft_status slurm_start(struct engine *engine, const struct engine_order 
         status = remote_order(slurm->remote, order, token, error);
     if (status == WEFT_OK && slurm->shared)
         status = raise_shared_fence(order, error);
+    if (status == WEFT_OK)
+        status = job_path(slurm, &order->attempt, path, error);
     if (status != WEFT_OK) {
         buffer_free(&needs.names);
         return status;
@@ -141,24 +172,27 @@ static weft_status slurm_start(struct engine *engine, const struct engine_order 
     write_script(slurm, order, &needs, token, &script);
     buffer_put(&script, "", 1);
     buffer_put(&needs.names, "", 1);
-    snprintf(mark, sizeof mark, "%.*s", MARK_DIGITS, token);
     snprintf(name, sizeof name, "weft-%s", order->attempt.run);
-    snprintf(output, sizeof output, "/tmp/weft-%s-%" PRIu64 ".out", order->attempt.run, order->attempt.epoch);
+    snprintf(output, sizeof output, "/tmp/weft-%s-%s-%" PRIu64 ".out", slurm->platform, order->attempt.run,
+             order->attempt.epoch);
     const uint64_t limit = order->time_limit ? order->time_limit + (order->grace ? order->grace : GRACE) : 0;
     const struct slurm_submission submission = {.name = name,
                                                 .node_list = (const char *)buffer_begin(&needs.names),
                                                 .nodes = order->nodes,
                                                 .cpus_per_node = needs.cpus,
                                                 .gpus_per_node = needs.gpus,
-                                                .memory_per_node = order->memory,
+                                                .memory_per_node = needs.memory,
                                                 .seconds = limit ? limit / 1000 + SPARE_SECONDS : 0,
                                                 .user = order->user && *order->user ? order->user : NULL,
                                                 .directory = "/",
                                                 .output = output,
                                                 .script = (const char *)buffer_begin(&script)};
-    status = script.failed || needs.names.failed
-                 ? error_memory(error, 4096, "a job")
-                 : driver_submit(slurm->driver, &order->attempt, mark, &submission, error);
+    const bool is_new = !file_exists(path);
+    status = script.failed || needs.names.failed ? error_memory(error, 4096, "a job") : WEFT_OK;
+    if (status == WEFT_OK && is_new)
+        status = submission_save(path, &submission, error);
+    if (status == WEFT_OK)
+        status = driver_submit(slurm->driver, &order->attempt, mark_of(token, mark), &submission, is_new, error);
     buffer_free(&script);
     buffer_free(&needs.names);
     return status;
@@ -178,34 +212,68 @@ static bool count_node(void *context, const struct engine_node *node)
 }
 
 /* For the driver, on its thread. */
-static void tell_state(void *context, const struct attempt *attempt, bool *all_begun, bool *any_begun, bool *ended)
+static struct driver_state tell_state(void *context, const struct attempt *attempt)
 {
     struct engine_slurm *slurm = context;
     struct counted counted = {0};
-    const bool known = remote_nodes(slurm->remote, attempt, count_node, &counted, NULL) == WEFT_OK;
-    *all_begun = counted.begun == counted.nodes;
-    *any_begun = counted.begun > 0;
-    *ended = !known || counted.ended == counted.nodes;
+    const weft_status status = remote_nodes(slurm->remote, attempt, count_node, &counted, NULL);
+    if (status == WEFT_ERROR_STATE) /* it was forgotten */
+        return (struct driver_state){.known = true, .all_begun = true, .any_begun = true, .ended = true};
+    return (struct driver_state){.known = status == WEFT_OK,
+                                 .all_begun = counted.begun == counted.nodes,
+                                 .any_begun = counted.begun > 0,
+                                 .ended = status == WEFT_OK && counted.ended == counted.nodes};
 }
 
-static void give_up(void *context, const struct attempt *attempt, bool blames_host, const char *reason)
+static void give_up(void *context, const struct attempt *attempt, enum remote_end how, const char *reason)
 {
     struct engine_slurm *slurm = context;
     struct error error = {0};
-    if (remote_give_up(slurm->remote, attempt, blames_host, reason, &error) != WEFT_OK &&
-        error.status != WEFT_ERROR_STATE)
+    if (remote_give_up(slurm->remote, attempt, how, reason, &error) != WEFT_OK && error.status != WEFT_ERROR_STATE)
         fprintf(stderr, "weft: %s\n", error.text);
+}
+
+/* What was under way when the server was last here. */
+struct taking_up {
+    struct engine_slurm *slurm;
+    weft_status status;
+    struct error *error;
+};
+
+static bool take_up(void *context, const struct attempt *attempt, uint32_t nodes, bool own)
+{
+    struct taking_up *taking = context;
+    struct engine_slurm *slurm = taking->slurm;
+    struct slurm_submission submission = {0};
+    struct error error = {0};
+    char path[FILE_PATH_BYTES], mark[MARK_DIGITS + 1], token[REMOTE_TOKEN_BYTES], *texts = NULL;
+    (void)nodes;
+    const struct driver_state state = own ? tell_state(slurm, attempt) : (struct driver_state){.ended = true};
+    if (state.ended)
+        return true;
+    weft_status status = job_path(slurm, attempt, path, &error);
+    if (status == WEFT_OK && !file_exists(path))
+        return true; /* start() comes again */
+    if (status == WEFT_OK)
+        status = submission_load(path, &submission, &texts, &error);
+    if (status == WEFT_OK)
+        status = remote_token(slurm->remote, attempt, token, &error);
+    if (status == WEFT_OK)
+        status = driver_submit(slurm->driver, attempt, mark_of(token, mark), state.all_begun ? NULL : &submission,
+                               false, taking->error);
+    else
+        fprintf(stderr, "weft: %s\n", error.text);
+    free(texts);
+    taking->status = status == WEFT_ERROR_MEMORY ? status : WEFT_OK;
+    return taking->status == WEFT_OK;
 }
 
 static weft_status slurm_stop(struct engine *engine, const struct attempt *attempt, enum engine_end how, uint64_t grace,
                               struct error *error)
 {
     struct engine_slurm *slurm = slurm_of(engine);
-    bool all, any, ended;
-    tell_state(slurm, attempt, &all, &any, &ended);
     weft_status status = remote_stop(slurm->remote, attempt, how, grace, error);
-    tell_state(slurm, attempt, &all, &any, &ended);
-    if (ended) /* no host has begun it, so none ends the job by its own end */
+    if (tell_state(slurm, attempt).ended) /* no host has begun it, so none ends the job by its own end */
         driver_cancel(slurm->driver, attempt);
     return status;
 }
@@ -296,6 +364,7 @@ static weft_status name_server(struct engine_slurm *slurm, const char *address, 
 weft_status engine_slurm_open(const struct engine_slurm_config *config, struct engine **engine, struct error *error)
 {
     struct slurm_commands *commands;
+    char hosts[FILE_PATH_BYTES];
     struct engine_slurm *slurm = calloc(1, sizeof *slurm);
     if (!slurm)
         return error_memory(error, sizeof *slurm, "the engine of Slurm");
@@ -333,9 +402,14 @@ weft_status engine_slurm_open(const struct engine_slurm_config *config, struct e
     if (status == WEFT_OK)
         status = copy_word(slurm->scratch, sizeof slurm->scratch, config->scratch, "the nodes' own directory", error);
     if (status == WEFT_OK)
+        status = file_join(hosts, config->directory, "hosts", error);
+    if (status == WEFT_OK)
+        status = file_make_directory(config->directory, error);
+    if (status == WEFT_OK)
         status = slurm_commands_open(&words, &commands, error);
     const struct driver_config driver = {.commands = status == WEFT_OK ? commands : NULL,
                                          .platform = config->platform,
+                                         .hosts = hosts,
                                          .calls = {.state = tell_state, .give_up = give_up, .context = slurm}};
     if (status == WEFT_OK) {
         status = remote_open(&remote, &slurm->remote, error);
@@ -349,6 +423,11 @@ weft_status engine_slurm_open(const struct engine_slurm_config *config, struct e
     }
     if (status == WEFT_OK)
         status = driver_open(&driver, &slurm->driver, error);
+    struct taking_up taking = {slurm, WEFT_OK, error};
+    if (status == WEFT_OK)
+        status = remote_attempts(slurm->remote, take_up, &taking, error);
+    if (status == WEFT_OK)
+        status = taking.status == WEFT_OK ? driver_start(slurm->driver, error) : taking.status;
     if (status != WEFT_OK) {
         slurm_close(&slurm->engine);
         return status;

@@ -6,7 +6,7 @@
  *
  * - A job is known by its comment, "weft:PLATFORM:RUN:EPOCH:MARK", with digits of the attempt's token as the mark, never by
  *   its number: slurmctld may forget a job that it has acknowledged, and give the number to another one. A job that is
- *   forgotten before its processes have begun is submitted again; processes of both are told apart.
+ *   forgotten before its processes have begun is submitted again; the server knows the processes of both apart.
  * - Jobs of this platform whose attempts are over are canceled.
  * - While Slurm does not answer, attempts go on and those that are to start wait.
  * - A node that Slurm has down or drained, or that others use, takes nothing new (`up` of hosts(), with the reason).

@@ -68,10 +68,11 @@ struct orphans {
     struct error *error;
 };
 
+/* A node that has not begun may still do so on another machine. */
 static bool note_running(void *context, const struct engine_node *node)
 {
     bool *runs = context;
-    *runs = *runs || node->state == ENGINE_NODE_RUNNING;
+    *runs = *runs || node->state != ENGINE_NODE_ENDED;
     return !*runs;
 }
 

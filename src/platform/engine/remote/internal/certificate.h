@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The certificate that hosts know the server by: made by the server itself, for itself. A host is told its SHA-256 with
- * the attempt's order, and insists on it, so no authority is needed. Thread-safe.
+ * The certificate that hosts know the server by: made by the server itself, for itself. A job has its SHA-256 in its
+ * script, and hosts insist on it, so no authority is needed. Thread-safe.
  */
 #ifndef WEFT_PLATFORM_ENGINE_REMOTE_INTERNAL_CERTIFICATE_H
 #define WEFT_PLATFORM_ENGINE_REMOTE_INTERNAL_CERTIFICATE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * What the server and the hosts of its attempts say to each other, as frames (core/control/wire/frame.h) over TLS
- * (stream.h). A host's process connects to the server and stays connected; all frames of a connection are about one node
+ * (tls_stream.h). A host's process connects to the server and stays connected; all frames of a connection are about one node
  * of one attempt.
  *
  *     from the host   REMOTE_HELLO     version (4), run (text), epoch (8), host, token, instance (texts)

@@ -10,7 +10,7 @@
 #include "platform/engine/remote/host.h"
 #include "platform/engine/remote/internal/frames.h"
 #include "platform/engine/remote/internal/host_files.h"
-#include "platform/engine/remote/internal/stream.h"
+#include "platform/engine/remote/internal/tls_stream.h"
 
 struct host_command;
 
@@ -21,12 +21,13 @@ struct remote_host {
     SSL_CTX *tls;
     struct engine *engine; /* the local one */
     struct event *tick, *records;
-    struct stream *stream; /* NULL: not connected */
-    bool checked;          /* the server's certificate is the right one */
-    bool welcomed;         /* it has given the order on this connection */
+    struct tls_stream *stream; /* NULL: not connected */
+    bool checked;              /* the server's certificate is the right one */
+    bool welcomed;             /* it has given the order on this connection */
     uint64_t heard_at, connect_at;
     uint64_t spoken_at; /* when the server was heard last; at first when this process began */
     double nap;
+    unsigned tries; /* to connect */
 
     struct node_order order; /* until the node is started, as its secrets */
     struct string_list secret_values;
@@ -48,6 +49,11 @@ struct remote_host {
     int code;                      /* of the process */
     struct host_command *commands; /* a list */
 };
+
+/** REMOTE_ORDER has come; there will be no node (or, if it `stopped`, none is to be); wipe and free the order. */
+void host_order_hear(struct remote_host *host, struct reader *reader);
+void host_order_fail(struct remote_host *host, bool stopped, const char *why);
+void host_order_drop(struct remote_host *host);
 
 /** A frame about a command has come; commands of a broken connection are over; free all. */
 void host_command_hear(struct remote_host *host, const struct frame *frame);

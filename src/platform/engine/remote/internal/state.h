@@ -8,7 +8,7 @@
 #include "platform/engine/directory.h"
 #include "platform/engine/remote/internal/certificate.h"
 #include "platform/engine/remote/internal/frames.h"
-#include "platform/engine/remote/internal/stream.h"
+#include "platform/engine/remote/internal/tls_stream.h"
 #include "platform/engine/remote/remote.h"
 #include "platform/snapshot/snapshot.h"
 
@@ -86,9 +86,15 @@ void remote_node_remove(struct remote *remote, struct remote_node *node);
 /** The engine is to look at its journal. */
 void remote_node_tell(struct remote *remote, struct remote_node *node);
 
+/** It need not look. */
+void remote_node_quiet(struct remote *remote, struct remote_node *node);
+
 /** End its journal. `record` has kind and cause; the text is `reason`. A node that has ended stays as it is. */
 weft_status remote_node_end(struct remote *remote, struct remote_node *node, const struct journal_record *record,
                             const char *reason, struct error *error);
+
+/** The journal on disk has its end: note that beside it. */
+void remote_node_note_end(const struct remote_node *node);
 
 /** Remember the process that has it. Errors: SYSTEM. */
 weft_status remote_node_bind(struct remote_node *node, const char *instance, struct error *error);

@@ -9,6 +9,7 @@
 #define WEFT_PLATFORM_ENGINE_SLURM_INTERNAL_DRIVER_H
 
 #include "platform/agent/journal/journal.h"
+#include "platform/engine/remote/remote.h"
 #include "platform/engine/slurm/commands.h"
 
 #define DRIVER_NAME_BYTES    256
@@ -25,37 +26,48 @@ struct driver_host {
     uint64_t memory;
 };
 
-/** What becomes of an attempt, as far as Slurm is concerned; called by the driver's thread, without its lock. */
+/** How far an attempt is. */
+struct driver_state {
+    bool known;                /**< false: that could not be found out, for now */
+    bool all_begun, any_begun; /**< processes have begun on all, or on any, of its nodes */
+    bool ended;                /**< all nodes have */
+};
+
+/** Called by the driver's thread, without its lock. */
 struct driver_calls {
-    /** Whether the processes of all, or of any, of its nodes have begun, and whether all have ended. */
-    void (*state)(void *context, const struct attempt *attempt, bool *all_begun, bool *any_begun, bool *ended);
-    /** Slurm has not begun it, and will not: nodes that have not begun are over. */
-    void (*give_up)(void *context, const struct attempt *attempt, bool blames_host, const char *reason);
+    struct driver_state (*state)(void *context, const struct attempt *attempt);
+    /** Slurm does not begin it: nodes that have not begun are over. Repeated until state() says that it has ended. */
+    void (*give_up)(void *context, const struct attempt *attempt, enum remote_end how, const char *reason);
     void *context;
 };
 
 struct driver_config {
     struct slurm_commands *commands; /**< the driver closes them */
     const char *platform;
+    const char *hosts; /**< file that keeps the nodes as they were seen last */
     struct driver_calls calls;
 };
 
-/** Look at the nodes, and start the thread. Errors: those of slurm_nodes(). */
+/** Look at the nodes. Where Slurm does not answer, they are those of the last time, and all are down. Errors: those of
+ * slurm_nodes(), if there was no last time. */
 weft_status driver_open(const struct driver_config *config, struct driver **driver, struct error *error);
+
+/** Start the thread: all attempts of before are known now, and jobs of others are canceled. Errors: SYSTEM. */
+weft_status driver_start(struct driver *driver, struct error *error);
 void driver_close(struct driver *driver);
 
-/** Have a job for an attempt; nothing happens if there is one. Everything is copied; `submission->name` and `comment` are
- * filled in, the comment with `mark`. Errors: MEMORY. */
+/**
+ * Have a job for an attempt; nothing happens if there is one. Everything is copied; the job's comment has the `mark`. Unless it
+ * `is_new`, the queue is looked at first. `submission` NULL: all of its nodes have begun, and it only may have a job. Errors:
+ * MEMORY.
+ */
 weft_status driver_submit(struct driver *driver, const struct attempt *attempt, const char *mark,
-                          const struct slurm_submission *submission, struct error *error);
+                          const struct slurm_submission *submission, bool is_new, struct error *error);
 
 /** Its job is to end. */
 void driver_cancel(struct driver *driver, const struct attempt *attempt);
 
 /** The nodes as they were seen last; the caller frees the list. NULL: memory ran out. */
 struct driver_host *driver_hosts(struct driver *driver, uint32_t *count);
-
-/** Why Slurm does not answer: "" if it does. */
-void driver_trouble(struct driver *driver, char text[ERROR_TEXT_BYTES]);
 
 #endif

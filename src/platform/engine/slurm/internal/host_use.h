@@ -11,12 +11,14 @@
 struct host_use {
     struct driver_host *hosts;
     uint32_t *own;     /**< processors of own jobs, by host */
+    bool *listed;      /**< whether the last look has found it */
     uint32_t *foreign; /**< looks in a row that have found more in use than that */
     uint32_t count, room;
 };
 
-/** The nodes and their Pods, the first time. Errors: those of slurm_nodes() and slurm_switches(); ARGUMENT: there are none. */
-weft_status host_use_open(struct slurm_commands *commands, struct host_use *use, struct error *error);
+/** The nodes and their Pods, the first time; the file at `path` keeps them. Where Slurm does not answer, it has those of the
+ * last time. Errors: those of slurm_nodes() and slurm_switches(); ARGUMENT: there are none. */
+weft_status host_use_open(struct slurm_commands *commands, const char *path, struct host_use *use, struct error *error);
 void host_use_close(struct host_use *use);
 
 /** Begin to count own jobs; one of them. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "platform/engine/remote/internal/stream.h"
+#include "platform/engine/remote/internal/tls_stream.h"
 
 #include "base/file/file.h"
 #include "platform/engine/remote/internal/frames.h"
@@ -17,16 +17,17 @@
 
 #define FINISH_SECONDS 5 /* to send what is queued on a stream that is to be closed */
 
-struct stream {
+struct tls_stream {
     struct bufferevent *bufferevent;
-    struct stream_calls calls;
+    struct tls_stream_calls calls;
     void *context;
     struct buffer in;
+    size_t most; /* bytes of a frame */
     bool closed, finishing;
     bool calling, freed; /* within a callback; it was freed there */
 };
 
-static void stream_destroy(struct stream *stream)
+static void tls_stream_destroy(struct tls_stream *stream)
 {
     SSL *ssl = bufferevent_openssl_get_ssl(stream->bufferevent);
     SSL_set_shutdown(ssl, SSL_RECEIVED_SHUTDOWN); /* libevent does not send the closing alert otherwise */
@@ -37,30 +38,30 @@ static void stream_destroy(struct stream *stream)
     free(stream);
 }
 
-void stream_free(struct stream *stream)
+void tls_stream_free(struct tls_stream *stream)
 {
     if (!stream)
         return;
     stream->freed = true;
     if (!stream->calling)
-        stream_destroy(stream);
+        tls_stream_destroy(stream);
 }
 
 /* Within callbacks the stream may be freed: false if it was. */
-static bool still_there(struct stream *stream)
+static bool still_there(struct tls_stream *stream)
 {
     stream->calling = false;
     if (!stream->freed)
         return true;
-    stream_destroy(stream);
+    tls_stream_destroy(stream);
     return false;
 }
 
 /* False: the stream is gone. */
-static bool stream_close(struct stream *stream, const char *reason)
+static bool tls_stream_close(struct tls_stream *stream, const char *reason)
 {
     if (stream->finishing) {
-        stream_destroy(stream);
+        tls_stream_destroy(stream);
         return false;
     }
     if (stream->closed)
@@ -72,21 +73,21 @@ static bool stream_close(struct stream *stream, const char *reason)
     return still_there(stream);
 }
 
-static void stream_on_read(struct bufferevent *bufferevent, void *context)
+static void tls_stream_on_read(struct bufferevent *bufferevent, void *context)
 {
-    struct stream *stream = context;
+    struct tls_stream *stream = context;
     struct evbuffer *input = bufferevent_get_input(bufferevent);
     struct frame frame;
     int found = 0;
     const size_t size = evbuffer_get_length(input);
     uint8_t *place = buffer_reserve(&stream->in, size);
     if (!place) {
-        stream_close(stream, "out of memory");
+        tls_stream_close(stream, "out of memory");
         return;
     }
     evbuffer_remove(input, place, size);
     stream->in.end += size;
-    while (!stream->closed && !stream->finishing && (found = frame_peek(&stream->in, REMOTE_FRAME_MOST, &frame)) > 0) {
+    while (!stream->closed && !stream->finishing && (found = frame_peek(&stream->in, stream->most, &frame)) > 0) {
         stream->calling = true;
         stream->calls.frame(stream->context, &frame);
         if (!still_there(stream))
@@ -94,26 +95,19 @@ static void stream_on_read(struct bufferevent *bufferevent, void *context)
         frame_drop(&stream->in, &frame);
     }
     if (found < 0)
-        stream_close(stream, "it sent something that is no message");
+        tls_stream_close(stream, "it sent something that is no message");
 }
 
-static void stream_on_write(struct bufferevent *bufferevent, void *context)
+static void tls_stream_on_write(struct bufferevent *bufferevent, void *context)
 {
-    struct stream *stream = context;
-    if (evbuffer_get_length(bufferevent_get_output(bufferevent)) > 0)
-        return;
-    if (stream->finishing) {
-        stream_destroy(stream);
-    } else if (stream->calls.drained && !stream->closed) {
-        stream->calling = true;
-        stream->calls.drained(stream->context);
-        still_there(stream);
-    }
+    struct tls_stream *stream = context;
+    if (stream->finishing && evbuffer_get_length(bufferevent_get_output(bufferevent)) == 0)
+        tls_stream_destroy(stream);
 }
 
-static void stream_on_event(struct bufferevent *bufferevent, short what, void *context)
+static void tls_stream_on_event(struct bufferevent *bufferevent, short what, void *context)
 {
-    struct stream *stream = context;
+    struct tls_stream *stream = context;
     char text[160];
     if (what & BEV_EVENT_CONNECTED) {
         if (!stream->calls.ready)
@@ -133,14 +127,15 @@ static void stream_on_event(struct bufferevent *bufferevent, short what, void *c
     else
         snprintf(text, sizeof text, "%s", reason ? reason : failure ? strerror(failure) : "the connection broke");
     ERR_clear_error();
-    stream_close(stream, text);
+    tls_stream_close(stream, text);
 }
 
-weft_status stream_new(struct event_base *base, int descriptor, SSL_CTX *tls, bool server,
-                       const struct stream_calls *calls, void *context, struct stream **stream, struct error *error)
+weft_status tls_stream_new(struct event_base *base, int descriptor, SSL_CTX *tls, bool server,
+                           const struct tls_stream_calls *calls, void *context, struct tls_stream **stream,
+                           struct error *error)
 {
     const int yes = 1;
-    struct stream *made = calloc(1, sizeof *made);
+    struct tls_stream *made = calloc(1, sizeof *made);
     SSL *ssl = SSL_new(tls);
     if (!made || !ssl) {
         free(made);
@@ -151,6 +146,7 @@ weft_status stream_new(struct event_base *base, int descriptor, SSL_CTX *tls, bo
     setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     made->calls = *calls;
     made->context = context;
+    made->most = REMOTE_FRAME_MOST;
     made->bufferevent = bufferevent_openssl_socket_new(base, descriptor, ssl,
                                                        server ? BUFFEREVENT_SSL_ACCEPTING : BUFFEREVENT_SSL_CONNECTING,
                                                        BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS);
@@ -161,18 +157,18 @@ weft_status stream_new(struct event_base *base, int descriptor, SSL_CTX *tls, bo
         return error_memory(error, sizeof *made, "a connection");
     }
     bufferevent_openssl_set_allow_dirty_shutdown(made->bufferevent, 1);
-    bufferevent_setcb(made->bufferevent, stream_on_read, stream_on_write, stream_on_event, made);
+    bufferevent_setcb(made->bufferevent, tls_stream_on_read, tls_stream_on_write, tls_stream_on_event, made);
     bufferevent_enable(made->bufferevent, EV_READ | EV_WRITE);
     *stream = made;
     return WEFT_OK;
 }
 
-void stream_set_context(struct stream *stream, void *context)
+void tls_stream_set_most(struct tls_stream *stream, size_t most)
 {
-    stream->context = context;
+    stream->most = most;
 }
 
-void stream_send(struct stream *stream, uint16_t kind, const void *payload, size_t size)
+void tls_stream_send(struct tls_stream *stream, uint16_t kind, const void *payload, size_t size)
 {
     struct buffer header = {0};
     if (stream->closed || stream->finishing)
@@ -187,28 +183,28 @@ void stream_send(struct stream *stream, uint16_t kind, const void *payload, size
     buffer_free(&header);
 }
 
-void stream_send_buffer(struct stream *stream, uint16_t kind, struct buffer *payload)
+void tls_stream_send_buffer(struct tls_stream *stream, uint16_t kind, struct buffer *payload)
 {
     if (!payload->failed)
-        stream_send(stream, kind, buffer_begin(payload), buffer_size(payload));
+        tls_stream_send(stream, kind, buffer_begin(payload), buffer_size(payload));
     buffer_free(payload);
 }
 
-size_t stream_queued(const struct stream *stream)
+size_t tls_stream_queued(const struct tls_stream *stream)
 {
     return evbuffer_get_length(bufferevent_get_output(stream->bufferevent));
 }
 
-SSL *stream_tls(const struct stream *stream)
+SSL *tls_stream_tls(const struct tls_stream *stream)
 {
     return bufferevent_openssl_get_ssl(stream->bufferevent);
 }
 
-void stream_finish(struct stream *stream)
+void tls_stream_finish(struct tls_stream *stream)
 {
     const struct timeval limit = {FINISH_SECONDS, 0};
-    if (stream->closed || stream_queued(stream) == 0) {
-        stream_free(stream);
+    if (stream->closed || tls_stream_queued(stream) == 0) {
+        tls_stream_free(stream);
         return;
     }
     stream->finishing = true;
