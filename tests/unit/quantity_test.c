@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers with units: read in the base unit, written with the fitting one, refused with the units that are known. */
-#include "base/quantity.h"
+#include "base/format/quantity.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -23,7 +23,7 @@
 #define WEFT_BASE_FORMAT_YAML_H
 
 #include "base/error.h"
-#include "base/quantity.h"
+#include "base/format/quantity.h"
 
 #include <stdbool.h>
 #include <stddef.h>

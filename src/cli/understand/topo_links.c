@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/understand/topo_links.h"
 
-#include "base/quantity.h"
+#include "base/format/quantity.h"
 #include "base/text.h"
 #include "cli/frame/moments.h"
 

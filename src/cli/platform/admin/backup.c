@@ -3,7 +3,7 @@
 #include "platform/backup/backup.h"
 
 #include "base/file/file.h"
-#include "base/quantity.h"
+#include "base/format/quantity.h"
 #include "base/text.h"
 #include "cli/frame/command.h"
 #include "cli/frame/moments.h"

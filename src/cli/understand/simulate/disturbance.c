@@ -2,7 +2,7 @@
 #include "cli/understand/simulate/disturbance.h"
 
 #include "base/array.h"
-#include "base/quantity.h"
+#include "base/format/quantity.h"
 #include "base/text.h"
 
 #include <stdio.h>

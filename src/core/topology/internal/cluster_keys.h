@@ -3,7 +3,7 @@
 #ifndef WEFT_CORE_TOPOLOGY_INTERNAL_CLUSTER_KEYS_H
 #define WEFT_CORE_TOPOLOGY_INTERNAL_CLUSTER_KEYS_H
 
-#include "base/quantity.h"
+#include "base/format/quantity.h"
 #include "core/topology/cluster_file.h"
 
 #define CLUSTER_FILE_VERSION 2

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/quantity.h"
+#include "base/format/quantity.h"
 
 #include "base/array.h"
 

@@ -5,8 +5,8 @@
  * Units are those of the International System: GB is 1e9 bytes, GiB 2^30. A number without a unit is in the base unit:
  * bytes, seconds, bytes/s, operations, operations/s. The space before the unit may be missing.
  */
-#ifndef WEFT_BASE_QUANTITY_H
-#define WEFT_BASE_QUANTITY_H
+#ifndef WEFT_BASE_FORMAT_QUANTITY_H
+#define WEFT_BASE_FORMAT_QUANTITY_H
 
 #include "base/error.h"
 
