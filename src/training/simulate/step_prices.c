@@ -4,6 +4,7 @@
 
 #include "base/array.h"
 #include "base/hash.h"
+#include "base/hash_index.h"
 #include "core/schedule/simulate/simulate_price.h"
 
 #include <stdlib.h>
@@ -159,16 +160,10 @@ void step_placements_free(struct step_placements *placements)
 
 /* ---- prices ---- */
 
-struct priced_collective {
-    uint64_t key; /* 0: none */
-    struct step_transfer transfer;
-};
-
 struct step_prices {
     const struct step_cluster *cluster;
-    struct priced_collective *table; /* open addressing */
-    size_t count, room;              /* a power of two */
-    struct step_placement all;       /* of the first ranks of the cluster */
+    struct hash_index transfers; /* struct step_transfer, by collective, bytes and placement */
+    struct step_placement all;   /* of the first ranks of the cluster */
 };
 
 weft_status step_prices_open(const struct step_cluster *cluster, struct step_prices **prices, struct error *error)
@@ -176,11 +171,7 @@ weft_status step_prices_open(const struct step_cluster *cluster, struct step_pri
     struct step_prices *opened = calloc(1, sizeof *opened);
     if (!opened)
         return error_memory(error, sizeof *opened, "the prices of collectives");
-    *opened = (struct step_prices){.cluster = cluster, .room = 64};
-    if (!(opened->table = calloc(opened->room, sizeof *opened->table))) {
-        free(opened);
-        return error_memory(error, 64 * sizeof *opened->table, "the prices of collectives");
-    }
+    opened->cluster = cluster;
     *prices = opened;
     return WEFT_OK;
 }
@@ -190,7 +181,7 @@ void step_prices_close(struct step_prices *prices)
     if (!prices)
         return;
     group_placement_close(&prices->all);
-    free(prices->table);
+    hash_index_free(&prices->transfers, free);
     free(prices);
 }
 
@@ -219,29 +210,6 @@ weft_status step_prices_placement(struct step_prices *prices, uint32_t ranks, co
     numbering_close(&numbering);
     free(members);
     return status;
-}
-
-static struct priced_collective *find_price(struct priced_collective *table, size_t room, uint64_t key)
-{
-    size_t at = key & (room - 1);
-    while (table[at].key && table[at].key != key)
-        at = (at + 1) & (room - 1);
-    return &table[at];
-}
-
-static weft_status grow_prices(struct step_prices *prices, struct error *error)
-{
-    const size_t room = 2 * prices->room;
-    struct priced_collective *table = calloc(room, sizeof *table);
-    if (!table)
-        return error_memory(error, room * sizeof *table, "the prices of collectives");
-    for (size_t i = 0; i < prices->room; i++)
-        if (prices->table[i].key)
-            *find_price(table, room, prices->table[i].key) = prices->table[i];
-    free(prices->table);
-    prices->table = table;
-    prices->room = room;
-    return WEFT_OK;
 }
 
 /* A block: all that a rank has in an all-reduce, the part of one rank in the others. */
@@ -290,29 +258,38 @@ static void add_transfer(struct step_transfer *sum, const struct step_transfer *
         sum->bytes[level] += more->bytes[level];
 }
 
+static weft_status keep_price(struct step_prices *prices, const struct step_placement *placement,
+                              const struct step_request *request, uint64_t key, const struct step_transfer **kept,
+                              struct error *error)
+{
+    struct step_transfer *transfer = malloc(sizeof *transfer);
+    if (!transfer)
+        return error_memory(error, sizeof *transfer, "the prices of collectives");
+    weft_status status = compute_price(prices, placement, request, transfer, error);
+    if (status == WEFT_OK)
+        status = hash_index_add(&prices->transfers, key, transfer, error);
+    if (status != WEFT_OK) {
+        free(transfer);
+        return status;
+    }
+    *kept = transfer;
+    return WEFT_OK;
+}
+
 weft_status step_prices_add(struct step_prices *prices, const struct step_placement *placement,
                             const struct step_request *request, struct step_transfer *transfer, struct error *error)
 {
     if (placement->shape.ranks == 1 || !(request->bytes > 0))
         return WEFT_OK;
-    weft_status status = WEFT_OK;
-    if (2 * prices->count >= prices->room)
-        status = grow_prices(prices, error);
-    if (status != WEFT_OK)
-        return status;
     uint64_t key = hash_number(request->collective, placement->hash);
-    key = hash_number(request->reproducible, hash_number(request_block(request, placement->shape.ranks), key)) | 1;
-    struct priced_collective *found = find_price(prices->table, prices->room, key);
-    if (!found->key) {
-        struct step_transfer computed;
-        status = compute_price(prices, placement, request, &computed, error);
-        if (status != WEFT_OK)
-            return status;
-        *found = (struct priced_collective){key, computed};
-        prices->count++;
-    }
-    add_transfer(transfer, &found->transfer);
-    return WEFT_OK;
+    key = hash_number(request->reproducible, hash_number(request_block(request, placement->shape.ranks), key));
+    const struct step_transfer *kept = hash_index_find(&prices->transfers, key);
+    weft_status status = WEFT_OK;
+    if (!kept)
+        status = keep_price(prices, placement, request, key, &kept, error);
+    if (status == WEFT_OK)
+        add_transfer(transfer, kept);
+    return status;
 }
 
 /* ---- messages ---- */

@@ -261,7 +261,7 @@ static weft_status exact_need(struct planner *planner, const struct strategy *st
     const uint32_t key[] = {strategy->mesh.extent[MESH_DATA], strategy->mesh.extent[MESH_PIPELINE],
                             (uint32_t)strategy->schedule, strategy->stages, strategy->zero};
     const uint64_t hash = hash_bytes(key, sizeof key, planner_work_key(planner, strategy));
-    uint64_t *kept = planner->is_even ? planner_index_find(&planner->needs, hash) : NULL;
+    uint64_t *kept = planner->is_even ? hash_index_find(&planner->needs, hash) : NULL;
     if (kept) {
         *needed = kept[0];
         *available = kept[1];
@@ -274,7 +274,7 @@ static weft_status exact_need(struct planner *planner, const struct strategy *st
         return error_memory(error, 2 * sizeof *kept, "the memory of a plan");
     kept[0] = *needed;
     kept[1] = *available;
-    status = planner_index_add(&planner->needs, hash, kept, error);
+    status = hash_index_add(&planner->needs, hash, kept, error);
     if (status != WEFT_OK)
         free(kept);
     return status;

@@ -196,11 +196,11 @@ weft_status planner_work(struct planner *planner, const struct strategy *strateg
                          struct error *error)
 {
     const uint64_t key = planner_work_key(planner, strategy);
-    struct pass_work *layers = planner_index_find(&planner->works, key);
+    struct pass_work *layers = hash_index_find(&planner->works, key);
     weft_status status = WEFT_OK;
     if (!layers) {
         status = work_open(planner, strategy, &layers, error);
-        if (status == WEFT_OK && (status = planner_index_add(&planner->works, key, layers, error)) != WEFT_OK)
+        if (status == WEFT_OK && (status = hash_index_add(&planner->works, key, layers, error)) != WEFT_OK)
             work_free(layers);
     }
     *result = layers;
@@ -367,10 +367,10 @@ weft_status planner_passes(struct planner *planner, const struct strategy *strat
         return status;
     tight = tight && !exchanges_are_simple(place);
     const uint64_t key = hash_number(place->tensor_key + tight, planner_work_key(planner, strategy));
-    table = planner_index_find(&planner->tables, key);
+    table = hash_index_find(&planner->tables, key);
     if (!table) {
         status = table_open(planner, strategy, layers, place, tight, &table, error);
-        if (status == WEFT_OK && (status = planner_index_add(&planner->tables, key, table, error)) != WEFT_OK)
+        if (status == WEFT_OK && (status = hash_index_add(&planner->tables, key, table, error)) != WEFT_OK)
             table_free(table);
     }
     *result = table;
@@ -379,8 +379,8 @@ weft_status planner_passes(struct planner *planner, const struct strategy *strat
 
 void planner_passes_free(struct planner *planner)
 {
-    planner_index_free(&planner->tables, table_free);
-    planner_index_free(&planner->works, work_free);
+    hash_index_free(&planner->tables, table_free);
+    hash_index_free(&planner->works, work_free);
     for (uint32_t tensor = 0; planner->divided && tensor <= planner->space.ranks_most; tensor++)
         model_description_free(planner->divided[tensor]);
     free(planner->divided);

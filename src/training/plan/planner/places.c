@@ -215,11 +215,11 @@ weft_status planner_place_of(struct planner *planner, const struct strategy *str
 {
     const uint64_t key = hash_bytes(&strategy->placement, sizeof strategy->placement,
                                     hash_bytes(&strategy->mesh, sizeof strategy->mesh, 0));
-    struct planner_place *place = planner_index_find(&planner->places, key);
+    struct planner_place *place = hash_index_find(&planner->places, key);
     weft_status status = WEFT_OK;
     if (!place) {
         status = place_open(planner, strategy, &place, error);
-        if (status == WEFT_OK && (status = planner_index_add(&planner->places, key, place, error)) != WEFT_OK)
+        if (status == WEFT_OK && (status = hash_index_add(&planner->places, key, place, error)) != WEFT_OK)
             place_free(place);
     }
     *result = place;
@@ -228,7 +228,7 @@ weft_status planner_place_of(struct planner *planner, const struct strategy *str
 
 void planner_places_free(struct planner *planner)
 {
-    planner_index_free(&planner->places, place_free);
+    hash_index_free(&planner->places, place_free);
 }
 
 /* ---- bounds ---- */

@@ -117,7 +117,7 @@ void planner_close(struct planner *planner)
     step_prices_close(planner->prices);
     planner_passes_free(planner);
     planner_places_free(planner);
-    planner_index_free(&planner->needs, free);
+    hash_index_free(&planner->needs, free);
     memory_kept_free(&planner->estimates);
     free(planner->summed);
     strategy_space_close(&planner->space);

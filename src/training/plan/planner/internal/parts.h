@@ -3,7 +3,7 @@
 #ifndef WEFT_TRAINING_PLAN_PLANNER_INTERNAL_PARTS_H
 #define WEFT_TRAINING_PLAN_PLANNER_INTERNAL_PARTS_H
 
-#include "training/plan/planner/internal/index.h"
+#include "base/hash_index.h"
 #include "training/plan/planner/planner.h"
 #include "training/simulate/step_prices.h"
 #include "training/simulate/work.h"
@@ -98,7 +98,7 @@ struct planner {
     double rates[CLUSTER_PRECISIONS], rate; /**< the largest rate of operations of a rank: in a precision, in any */
     double *summed;                         /**< [unit]: 1 if its gradients are certainly summed, otherwise 0 */
     struct model_description **divided;     /**< of rank 0 of each tensor extent; NULL: not needed yet */
-    struct planner_index works, tables, places, needs;
+    struct hash_index works, tables, places, needs;
     struct memory_kept estimates; /**< what estimates of memory share */
 };
 
