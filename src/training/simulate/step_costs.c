@@ -4,7 +4,7 @@
 
 #include "training/parallel/execute/stages.h"
 #include "training/simulate/device_time.h"
-#include "training/simulate/step_prices.h"
+#include "training/simulate/step_reductions.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ struct step_costing {
     struct costing_unit *layers;
     struct step_placements placements[MESH_AXES];
     uint32_t zero;
-    uint32_t roots; /* partial sums that a rank sends of each gradient */
+    struct step_reductions reductions;
     struct error *error;
 };
 
@@ -311,55 +311,13 @@ static weft_status price_within(struct step_costing *costing)
 
 /* ---- the data axis ---- */
 
-/* Bytes of an element of gradients as they move; weft train may round them. */
-static double wire_bytes(const struct step_costing *costing)
-{
-    return costing->implementation->runnable ? (double)weft_type_size(costing->config->gradients)
-                                             : costing->implementation->gradient_wire_bytes;
-}
-
-/* Whether gradients are all-reduced in place: by weft train, where the ranks' runs are alike. */
-static bool reduces_in_place(const struct step_costing *costing)
-{
-    const struct micro_batch_division division = executor_division_of(costing->config);
-    return !costing->zero && (!costing->implementation->runnable || micro_batch_runs_are_subtrees(&division));
-}
-
-/* Whether weft train reduces `bytes` of gradients by a reduce-scatter: their slices are even. */
-static bool reduces_by_scatter(const struct step_costing *costing, double bytes)
-{
-    const struct micro_batch_division division = executor_division_of(costing->config);
-    const struct group_range range = {.count = (size_t)(bytes / wire_bytes(costing))};
-    return micro_batch_sums_scatter(costing->zero, &division) &&
-           group_even_slice(&range, costing_extent(costing, MESH_DATA)) > 0;
-}
-
-/* The collectives that reduce `bytes` of gradients. */
-static weft_status price_reduction(struct step_costing *costing, const struct step_placement *placement, double bytes,
-                                   struct step_transfer *transfer)
-{
-    const bool runnable = costing->implementation->runnable;
-    struct step_request request = {.collective = COLLECTIVE_ALLREDUCE, .bytes = bytes, .reproducible = runnable};
-    if (reduces_in_place(costing))
-        return step_prices_add(costing->prices, placement, &request, transfer, costing->error);
-    request.collective =
-        runnable && !reduces_by_scatter(costing, bytes) ? COLLECTIVE_ALLTOALL : COLLECTIVE_REDUCE_SCATTER;
-    request.bytes = bytes * costing->roots;
-    weft_status status = step_prices_add(costing->prices, placement, &request, transfer, costing->error);
-    if (status != WEFT_OK || costing->zero)
-        return status;
-    request.collective = COLLECTIVE_ALLGATHER;
-    request.bytes = bytes;
-    return step_prices_add(costing->prices, placement, &request, transfer, costing->error);
-}
-
 /* Gradients of the embedding table that are rows of the tokens that occur move as such. */
 static double table_row_bytes(const struct step_costing *costing)
 {
     const struct executor_config *config = costing->config;
     const size_t rows = config->micro_batches * config->model.batch * config->model.sequence;
-    return (double)rows *
-           ((double)costing->description->parameters[costing->description->tied].shape[1] * wire_bytes(costing) + 4);
+    const double width = (double)costing->description->parameters[costing->description->tied].shape[1];
+    return (double)rows * (width * costing->reductions.element_bytes + 4);
 }
 
 static bool table_is_sparse(const struct step_costing *costing)
@@ -373,7 +331,7 @@ static weft_status price_reductions(struct step_costing *costing, uint32_t class
 {
     struct step_costs *costs = costing->costs;
     const struct step_placement *placement = &costing->placements[MESH_DATA].classes[class];
-    const bool buckets = costing->implementation->runnable ? reduces_in_place(costing) : costing->zero < 2;
+    const bool buckets = costing->implementation->runnable ? costing->reductions.in_place : costing->zero < 2;
     weft_status status = WEFT_OK;
     for (uint32_t stage = costs->shape.stages; stage-- > 0 && status == WEFT_OK;) {
         double filled = 0;
@@ -381,7 +339,7 @@ static weft_status price_reductions(struct step_costing *costing, uint32_t class
             struct step_transfer *transfer = &costs->reductions[(size_t) class * costs->units + unit];
             const struct costing_unit *layer = &costing->layers[unit];
             const bool sparse = unit == 0 && layer->tied > 0 && table_is_sparse(costing);
-            filled += wire_bytes(costing) * (layer->own + (sparse ? 0 : layer->tied));
+            filled += costing->reductions.element_bytes * (layer->own + (sparse ? 0 : layer->tied));
             if (sparse) {
                 const struct step_request rows = {
                     .collective = COLLECTIVE_ALLGATHER, .bytes = table_row_bytes(costing), .reproducible = true};
@@ -390,7 +348,8 @@ static weft_status price_reductions(struct step_costing *costing, uint32_t class
             if (buckets && filled < (double)costing->config->bucket_bytes && unit > costs->first_unit[stage])
                 continue;
             if (status == WEFT_OK && filled > 0)
-                status = price_reduction(costing, placement, filled, transfer);
+                status = step_reductions_add(&costing->reductions, costing->prices, placement, filled, transfer,
+                                             costing->error);
             filled = 0;
         }
     }
@@ -436,7 +395,8 @@ static weft_status price_data_axis(struct step_costing *costing)
         return out_of_memory(costing);
     weft_status status = WEFT_OK;
     const struct micro_batch_division division = executor_division_of(costing->config);
-    costing->roots = costing->implementation->runnable && costing->zero < 2 ? canonical_roots_of_runs(&division) : 1;
+    costing->reductions =
+        step_reductions_of(costing->implementation, costing->zero, &division, costing->config->gradients);
     for (uint32_t class = 0; status == WEFT_OK && costing_extent(costing, MESH_DATA) > 1 && class < classes; class ++) {
         status = price_reductions(costing, class);
         if (status == WEFT_OK)
@@ -476,7 +436,7 @@ static void cost_messages(struct step_costing *costing)
         const double rows = table_row_bytes(costing), slice = slice_of(costing, tied) * 4;
         tied = rows > slice ? rows : slice;
     } else {
-        tied = slice_of(costing, tied) * wire_bytes(costing);
+        tied = slice_of(costing, tied) * costing->reductions.element_bytes;
     }
     cost_rows(costing, model_work_output_bytes(costing->work, boundary));
     for (uint32_t level = 0; level < STEP_LINK_LEVELS; level++)

@@ -90,12 +90,15 @@ void canonical_stack_of_run(uint32_t first, uint32_t count, struct canonical_sta
 
 uint32_t canonical_roots_of_runs(const struct micro_batch_division *division)
 {
-    uint32_t most = 1;
-    for (uint32_t r = 0; r < division->ranks && !micro_batch_runs_are_subtrees(division); r++) {
-        const struct micro_batch_share run = micro_batch_run(division, r);
+    uint32_t most = 1, first = 0;
+    if (micro_batch_runs_are_subtrees(division))
+        return 1;
+    for (uint32_t r = 0; r < division->ranks; r++) {
+        const uint32_t count = division->counts ? division->counts[r] : micro_batch_run(division, r).count;
         struct canonical_stack roots;
-        canonical_stack_of_run(run.first, run.count, &roots);
+        canonical_stack_of_run(first, count, &roots);
         most = roots.depth > most ? roots.depth : most;
+        first += count;
     }
     return most;
 }

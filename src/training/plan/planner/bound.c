@@ -2,8 +2,8 @@
 /* Lower bounds on the time of a step: planner.h says what they are. Each term is a time that no schedule avoids. */
 #include "training/plan/planner/internal/parts.h"
 
-#include "training/parallel/sharding/canonical_runs.h"
 #include "training/simulate/device_time.h"
+#include "training/simulate/step_reductions.h"
 
 #include <stdlib.h>
 
@@ -68,18 +68,11 @@ struct bound {
     const struct strategy *strategy;
     const struct pass_table *table;
     const struct planner_place *place;
-    struct bound_rank *ranks;       /* [pipeline] */
-    double *bytes[PLACE_TRANSFERS]; /* [pipeline]: over the data axis */
-    double rounds;                  /* micro-batches of the data rank that has most, at least */
-    const uint32_t *shares;         /* of each data rank; NULL: they differ by at most one */
+    struct bound_rank *ranks;          /* [pipeline] */
+    double *bytes[PLACE_TRANSFERS];    /* [pipeline]: over the data axis */
+    double rounds;                     /* micro-batches of the data rank that has most, at least */
+    struct step_reductions reductions; /* of whole strategies */
 };
-
-static struct micro_batch_division bound_division(const struct bound *bound)
-{
-    return (struct micro_batch_division){.total = strategy_micro_batches(&bound->planner->space, bound->strategy),
-                                         .ranks = bound->strategy->mesh.extent[MESH_DATA],
-                                         .counts = bound->shares};
-}
 
 static uint32_t bound_pipeline(const struct bound *bound)
 {
@@ -156,12 +149,6 @@ static double passes_end(const struct bound *bound)
 
 /* ---- the data axis and the optimizer ---- */
 
-static bool bound_reduces_in_place(const struct bound *bound)
-{
-    const struct micro_batch_division division = bound_division(bound);
-    return !bound->strategy->zero && micro_batch_runs_are_subtrees(&division);
-}
-
 /* ZeRO-3: how often a rank gathers its elements in a step for its passes at least: each layer for each pass in both
  * directions, but for those that may still be there. */
 static double gathered_times(const struct bound *bound, const struct bound_rank *rank)
@@ -174,18 +161,18 @@ static double gathered_times(const struct bound *bound, const struct bound_rank 
 static double reductions_seconds(const struct bound *bound)
 {
     const struct strategy *strategy = bound->strategy;
-    const double gradient = (double)weft_type_size(bound->planner->setting.config->gradients),
-                 weight = (double)weft_type_size(strategy->precision), times = strategy->zero < 2 ? 1 : bound->rounds;
-    const struct micro_batch_division division = bound_division(bound);
-    const bool in_place = bound_reduces_in_place(bound), scatters = micro_batch_sums_scatter(strategy->zero, &division);
+    const struct step_reductions *reductions = &bound->reductions;
+    const double weight = (double)weft_type_size(strategy->precision), times = strategy->zero < 2 ? 1 : bound->rounds;
     for (uint32_t p = 0; p < bound_pipeline(bound); p++) {
         const struct bound_rank *rank = &bound->ranks[p];
-        const double summed = rank->summed * gradient * times;
-        bound->bytes[PLACE_REDUCE][p] = in_place ? summed : scatters ? summed / 2 : 0; /* half of a sum on all ranks */
-        bound->bytes[PLACE_EXCHANGE][p] = in_place || scatters ? 0 : summed;
-        bound->bytes[PLACE_GATHER][p] = strategy->zero == 3 ? rank->elements * weight * gathered_times(bound, rank)
-                                        : strategy->zero || in_place ? 0
-                                                                     : summed;
+        const double summed = rank->summed * reductions->element_bytes * times;
+        /* A reduce-scatter moves half as much as an all-reduce, and no more than an all-to-all, which arrays without even
+         * slices take. */
+        bound->bytes[PLACE_REDUCE][p] = reductions->in_place ? summed : reductions->scatters ? summed / 2 : 0;
+        bound->bytes[PLACE_EXCHANGE][p] = reductions->in_place || reductions->scatters ? 0 : summed;
+        bound->bytes[PLACE_GATHER][p] = strategy->zero == 3   ? rank->elements * weight * gathered_times(bound, rank)
+                                        : reductions->gathers ? summed
+                                                              : 0;
     }
     return planner_data_seconds(bound->planner, bound->place, (const double *const *)bound->bytes);
 }
@@ -272,10 +259,10 @@ struct bound_lane {
     double before, after, longest_gather;
 };
 
-static weft_status lane_price(const struct bound *bound, const struct bound_lane *lane, enum collective collective,
-                              double bytes, double *seconds, struct error *error)
+static weft_status lane_price_gather(const struct bound *bound, const struct bound_lane *lane, double bytes,
+                                     double *seconds, struct error *error)
 {
-    const struct step_request request = {.collective = collective, .bytes = bytes, .reproducible = true};
+    const struct step_request request = {.collective = COLLECTIVE_ALLGATHER, .bytes = bytes, .reproducible = true};
     struct step_transfer transfer = {0};
     const weft_status status = step_prices_add(bound->planner->prices, lane->placement, &request, &transfer, error);
     *seconds = transfer.seconds;
@@ -285,20 +272,10 @@ static weft_status lane_price(const struct bound *bound, const struct bound_lane
 /* The gradients of a unit, or of a bucket. */
 static weft_status lane_reduce(const struct bound *bound, struct bound_lane *lane, double bytes, struct error *error)
 {
-    const struct strategy *strategy = bound->strategy;
-    const struct micro_batch_division division = bound_division(bound);
-    const uint32_t roots = strategy->zero < 2 ? canonical_roots_of_runs(&division) : 1;
-    double seconds, share = 0;
-    weft_status status =
-        bound_reduces_in_place(bound)
-            ? lane_price(bound, lane, COLLECTIVE_ALLREDUCE, bytes, &seconds, error)
-            : lane_price(bound, lane,
-                         micro_batch_sums_scatter(strategy->zero, &division) ? COLLECTIVE_REDUCE_SCATTER
-                                                                             : COLLECTIVE_ALLTOALL,
-                         bytes * roots, &seconds, error);
-    if (status == WEFT_OK && !strategy->zero && !bound_reduces_in_place(bound))
-        status = lane_price(bound, lane, COLLECTIVE_ALLGATHER, bytes, &share, error);
-    lane->before += (strategy->zero < 2 ? 1 : bound->rounds) * (seconds + share);
+    struct step_transfer transfer = {0};
+    const weft_status status =
+        step_reductions_add(&bound->reductions, bound->planner->prices, lane->placement, bytes, &transfer, error);
+    lane->before += (bound->strategy->zero < 2 ? 1 : bound->rounds) * transfer.seconds;
     return status;
 }
 
@@ -308,11 +285,11 @@ static weft_status lane_gather(const struct bound *bound, struct bound_lane *lan
     double seconds = 0;
     weft_status status = WEFT_OK;
     if (bound->strategy->zero == 3) {
-        status = lane_price(bound, lane, COLLECTIVE_ALLGATHER, work->gathered[unit], &seconds, error);
+        status = lane_price_gather(bound, lane, work->gathered[unit], &seconds, error);
         lane->before += 2 * bound->rounds * seconds;
         lane->longest_gather = longer_of(lane->longest_gather, seconds);
     } else if (bound->strategy->zero) {
-        status = lane_price(bound, lane, COLLECTIVE_ALLGATHER, work->owned[unit] * sizeof(float), &seconds, error);
+        status = lane_price_gather(bound, lane, work->owned[unit] * sizeof(float), &seconds, error);
         lane->after += seconds;
     }
     return status;
@@ -322,8 +299,7 @@ static weft_status lane_stage(const struct bound *bound, struct bound_lane *lane
                               struct error *error)
 {
     const struct planner *planner = bound->planner;
-    const double gradient = (double)weft_type_size(planner->setting.config->gradients);
-    const bool buckets = bound_reduces_in_place(bound);
+    const bool buckets = bound->reductions.in_place;
     double filled = 0;
     weft_status status = WEFT_OK;
     for (uint32_t unit = first; unit < end && buckets; unit++)
@@ -332,7 +308,7 @@ static weft_status lane_stage(const struct bound *bound, struct bound_lane *lane
     for (uint32_t unit = end; unit-- > first && status == WEFT_OK;) {
         if (!(planner->summed[unit] > 0))
             continue;
-        filled += bound->table->work->owned[unit] * gradient;
+        filled += bound->table->work->owned[unit] * bound->reductions.element_bytes;
         if (!buckets || filled >= (double)bound->strategy->bucket_bytes) {
             status = lane_reduce(bound, lane, filled, error);
             filled = 0;
@@ -380,10 +356,16 @@ static weft_status schedule_bound(struct bound *bound, enum strategy_depth depth
     if (status == WEFT_OK) {
         for (int transfer = 0; transfer < PLACE_TRANSFERS; transfer++)
             bound->bytes[transfer] = bytes + (size_t)transfer * pipeline;
-        bound->shares = planner_may_share_unevenly(planner, bound->strategy, depth) ? cut->shares : NULL;
-        const struct micro_batch_division division = bound_division(bound);
-        if (depth == STRATEGY_WHOLE)
+        const struct micro_batch_division division = {
+            .total = strategy_micro_batches(&planner->space, bound->strategy),
+            .ranks = bound->strategy->mesh.extent[MESH_DATA],
+            .counts = planner_may_share_unevenly(planner, bound->strategy, depth) ? cut->shares : NULL};
+        if (depth == STRATEGY_WHOLE) {
             bound->rounds = micro_batch_rounds(&division);
+            bound->reductions =
+                step_reductions_of(implementation_weft(step_precision_of(bound->strategy->precision)),
+                                   bound->strategy->zero, &division, planner->setting.config->gradients);
+        }
         /* The data rank that has most micro-batches may be fast, and those that are slow at different places of the
          * pipeline need not be the same. */
         planner_pipeline_devices(planner, bound->place, bound->table->work, division.ranks > 1, devices);
