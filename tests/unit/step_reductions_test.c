@@ -92,10 +92,40 @@ static void collectives_are_those_that_run(void **state)
     step_prices_close(prices);
 }
 
+/* Of 8 ranks on two hosts: those that are left send to the owners, and the first host sends most. */
+static void the_last_round_goes_to_owners(void **state)
+{
+    static const struct {
+        uint32_t zero, micro_batches;
+        double share;
+    } cases[] = {{0, 20, 0}, {1, 20, 0}, {2, 16, 0}, {2, 17, 0.25}, {3, 18, 0.5}, {2, 20, 1}, {3, 23, 1}};
+    const double bytes = EVEN_COUNT * sizeof(float);
+    struct step_prices *prices;
+    const struct step_placement *placement;
+    assert_int_equal(step_prices_open(&cluster, &prices, NULL), WEFT_OK);
+    assert_int_equal(step_prices_placement(prices, RANKS, &placement, NULL), WEFT_OK);
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        const struct micro_batch_division division = {.total = cases[i].micro_batches, .ranks = RANKS};
+        const struct step_reductions reductions =
+            step_reductions_of(implementation_weft(CLUSTER_F32), cases[i].zero, &division, WEFT_F32);
+        const double share = step_reductions_last_share(&reductions, placement);
+        struct step_transfer transfer = {0};
+        assert_float_equal(share, cases[i].share, 1e-15);
+        assert_int_equal(reductions.last, cases[i].zero < 2 ? 0 : cases[i].micro_batches % RANKS);
+        if (!reductions.last)
+            continue;
+        assert_int_equal(step_reductions_add_last(&reductions, prices, placement, bytes, share, &transfer, NULL),
+                         WEFT_OK);
+        expect_transfer(&transfer, prices, placement, bytes, &(struct expected_sum){COLLECTIVE_ALLTOALL, share, false});
+    }
+    step_prices_close(prices);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(collectives_are_those_that_run),
+        cmocka_unit_test(the_last_round_goes_to_owners),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

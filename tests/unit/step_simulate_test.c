@@ -378,6 +378,33 @@ static void collectives_move_their_bytes(void **state)
         }
 }
 
+/* Under ZeRO-2 each round's gradients move, those of a last round without all ranks in another way; then new weights. */
+static void a_last_round_without_all_ranks_moves_its_bytes(void **state)
+{
+    for (uint32_t micro_batches = 8; micro_batches <= 11; micro_batches++) {
+        const struct test_strategy strategy = {4, 1, 1, 1, 2, micro_batches, STEP_1F1B, MODEL_RECOMPUTE_NOTHING, false};
+        struct test_cluster cluster;
+        double whole = 0, last = 0, shared = 0;
+        open_cluster(&cluster, 4, 2, 2);
+        struct model_description *description = describe(4, 128, 8);
+        const struct executor_config config = configure(&strategy, description);
+        struct step_costs costs = cost(&cluster, &config);
+        assert_int_equal(costs.last_reductions != NULL, micro_batches % 4 > 0);
+        for (uint32_t unit = 0; unit < costs.units; unit++) {
+            whole += costs.reductions[unit].bytes[1];
+            last += costs.last_reductions ? costs.last_reductions[unit].bytes[1] : 0;
+            shared += costs.sharings[unit].bytes[1];
+        }
+        struct step_result result = simulate(&costs, &(struct step_options){0});
+        assert_true(whole > 0 && last != whole);
+        assert_true(fabs(result.bytes[1] / (2 * (2 * whole + last + shared)) - 1) < 1e-9);
+        step_result_free(&result);
+        step_costs_free(&costs);
+        model_description_free(description);
+        close_cluster(&cluster);
+    }
+}
+
 /* Passes of 1 s, and 0.5 s for the new weights of each unit: all of them at the end of a step, or only those of the first
  * unit before the passes of the next one. */
 static void new_weights_move_while_the_next_step_passes(void **state)
@@ -449,6 +476,7 @@ int main(void)
         cmocka_unit_test(pipelines_are_those_of_step_play),
         cmocka_unit_test(messages_take_turns_at_interfaces),
         cmocka_unit_test(collectives_move_their_bytes),
+        cmocka_unit_test(a_last_round_without_all_ranks_moves_its_bytes),
         cmocka_unit_test(perturbations_slow_a_step),
         cmocka_unit_test(work_may_be_recorded_before),
         cmocka_unit_test(new_weights_move_while_the_next_step_passes),

@@ -325,34 +325,55 @@ static bool table_is_sparse(const struct step_costing *costing)
     return costing->implementation->runnable && executor_wants_sparse_table(costing->config);
 }
 
-/* Reductions of one class of groups. A bucket takes the units of a stage from the last one on; all of it is reduced with
- * its last unit. In weft train buckets are all-reduced only, otherwise each unit is by itself. */
-static weft_status price_reductions(struct step_costing *costing, uint32_t class)
+/* Rows of a sparse table, and `bytes` of other gradients of a unit, or of a bucket. `last_share` is that of a last round that
+ * lacks ranks, otherwise 0. */
+static weft_status price_reduction(struct step_costing *costing, const struct step_placement *placement, bool sparse,
+                                   double bytes, double last_share, struct step_transfer *transfer)
+{
+    const struct step_reductions *reductions = &costing->reductions;
+    const struct step_request rows = {
+        .collective = COLLECTIVE_ALLGATHER, .bytes = sparse ? table_row_bytes(costing) : 0, .reproducible = true};
+    weft_status status = step_prices_add(costing->prices, placement, &rows, transfer, costing->error);
+    if (status != WEFT_OK || !(bytes > 0))
+        return status;
+    return last_share > 0
+               ? step_reductions_add_last(reductions, costing->prices, placement, bytes, last_share, transfer,
+                                          costing->error)
+               : step_reductions_add(reductions, costing->prices, placement, bytes, transfer, costing->error);
+}
+
+/* Reductions of one class of groups: transfers[unit]. A bucket takes the units of a stage from the last one on; all of it is
+ * reduced with its last unit. In weft train buckets are all-reduced only, otherwise each unit is by itself. */
+static weft_status price_reductions(struct step_costing *costing, const struct step_placement *placement,
+                                    double last_share, struct step_transfer *transfers)
 {
     struct step_costs *costs = costing->costs;
-    const struct step_placement *placement = &costing->placements[MESH_DATA].classes[class];
     const bool buckets = costing->implementation->runnable ? costing->reductions.in_place : costing->zero < 2;
     weft_status status = WEFT_OK;
     for (uint32_t stage = costs->shape.stages; stage-- > 0 && status == WEFT_OK;) {
         double filled = 0;
         for (uint32_t unit = costs->first_unit[stage + 1]; unit-- > costs->first_unit[stage] && status == WEFT_OK;) {
-            struct step_transfer *transfer = &costs->reductions[(size_t) class * costs->units + unit];
             const struct costing_unit *layer = &costing->layers[unit];
             const bool sparse = unit == 0 && layer->tied > 0 && table_is_sparse(costing);
             filled += costing->reductions.element_bytes * (layer->own + (sparse ? 0 : layer->tied));
-            if (sparse) {
-                const struct step_request rows = {
-                    .collective = COLLECTIVE_ALLGATHER, .bytes = table_row_bytes(costing), .reproducible = true};
-                status = step_prices_add(costing->prices, placement, &rows, transfer, costing->error);
-            }
             if (buckets && filled < (double)costing->config->bucket_bytes && unit > costs->first_unit[stage])
                 continue;
-            if (status == WEFT_OK && filled > 0)
-                status = step_reductions_add(&costing->reductions, costing->prices, placement, filled, transfer,
-                                             costing->error);
+            status = price_reduction(costing, placement, sparse, filled, last_share, &transfers[unit]);
             filled = 0;
         }
     }
+    return status;
+}
+
+static weft_status price_rounds(struct step_costing *costing, uint32_t class)
+{
+    struct step_costs *costs = costing->costs;
+    const struct step_placement *placement = &costing->placements[MESH_DATA].classes[class];
+    const size_t first = (size_t) class * costs->units;
+    weft_status status = price_reductions(costing, placement, 0, costs->reductions + first);
+    if (status == WEFT_OK && costs->last_reductions)
+        status = price_reductions(costing, placement, step_reductions_last_share(&costing->reductions, placement),
+                                  costs->last_reductions + first);
     return status;
 }
 
@@ -391,14 +412,17 @@ static weft_status price_data_axis(struct step_costing *costing)
     costs->gathers = calloc(count, sizeof *costs->gathers);
     costs->reductions = calloc(count, sizeof *costs->reductions);
     costs->sharings = calloc(count, sizeof *costs->sharings);
-    if (!costs->gathers || !costs->reductions || !costs->sharings)
-        return out_of_memory(costing);
-    weft_status status = WEFT_OK;
     const struct micro_batch_division division = executor_division_of(costing->config);
     costing->reductions =
         step_reductions_of(costing->implementation, costing->zero, &division, costing->config->gradients);
+    if (costing->reductions.last)
+        costs->last_reductions = calloc(count, sizeof *costs->last_reductions);
+    if (!costs->gathers || !costs->reductions || !costs->sharings ||
+        (costing->reductions.last && !costs->last_reductions))
+        return out_of_memory(costing);
+    weft_status status = WEFT_OK;
     for (uint32_t class = 0; status == WEFT_OK && costing_extent(costing, MESH_DATA) > 1 && class < classes; class ++) {
-        status = price_reductions(costing, class);
+        status = price_rounds(costing, class);
         if (status == WEFT_OK)
             status = price_weights(costing, class);
     }
@@ -539,6 +563,7 @@ void step_costs_free(struct step_costs *costs)
     free(costs->within);
     free(costs->gathers);
     free(costs->reductions);
+    free(costs->last_reductions);
     free(costs->sharings);
     free(costs->norms);
     *costs = (struct step_costs){0};

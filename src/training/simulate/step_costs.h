@@ -109,6 +109,7 @@ struct step_costs {
      * includes recomputation, and WORK_RECOMPUTE is the pass for weights where that repeats it. Over the data axis:
      * [class x units + unit], under ZeRO-2 and 3 of each micro-batch. A bucket's reduction is that of its last unit. */
     struct step_transfer *within, *gathers, *reductions, *sharings;
+    struct step_transfer *last_reductions; /**< those of a last micro-batch that some ranks lack; NULL: all are alike */
     struct step_transfer
         messages[STEP_LINK_LEVELS];              /**< of rows between two stages, by the level at which they differ */
     struct step_transfer ties[STEP_LINK_LEVELS]; /**< of a tied table's gradient between the first and the last stage */

@@ -8,6 +8,9 @@
  *     all-to-all       otherwise, the roots of all ranks to the owners of slices; under ZeRO-0 an all-gather of the totals
  *                      follows
  *
+ * The last round of ZeRO-2 and 3 may lack ranks: the others then send theirs to the owners in any case. It is priced as an
+ * all-to-all of so much less as its busiest host sends less than in a whole round.
+ *
  * Systems that Weft does not run use all-reduces and reduce-scatters only. Pure functions but for the prices, which belong
  * to one thread.
  */
@@ -25,6 +28,7 @@ struct step_reductions {
     bool gathers;         /**< totals are gathered after them */
     uint32_t ranks;       /**< of the data axis */
     uint32_t roots;       /**< partial sums that a rank sends of each gradient */
+    uint32_t last;        /**< ranks that have a micro-batch in a last round that lacks some; 0: no round does */
     double element_bytes; /**< of a gradient as it moves */
 };
 
@@ -34,10 +38,18 @@ struct step_reductions step_reductions_of(const struct implementation *implement
 
 /**
  * Add the price of the reduction of `bytes` of gradients to *transfer: of one layer, or of a bucket; under ZeRO-2 and 3 of
- * one round. Errors: those of step_prices_add().
+ * one whole round. Errors: those of step_prices_add().
  */
 weft_status step_reductions_add(const struct step_reductions *reductions, struct step_prices *prices,
                                 const struct step_placement *placement, double bytes, struct step_transfer *transfer,
                                 struct error *error);
+
+/** What the host of a group that sends most in the last round sends then, as a share of a whole round; 0: all are whole. */
+double step_reductions_last_share(const struct step_reductions *reductions, const struct step_placement *placement);
+
+/** The same as step_reductions_add(), of the last round, with its share. */
+weft_status step_reductions_add_last(const struct step_reductions *reductions, struct step_prices *prices,
+                                     const struct step_placement *placement, double bytes, double share,
+                                     struct step_transfer *transfer, struct error *error);
 
 #endif

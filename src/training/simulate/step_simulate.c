@@ -149,7 +149,9 @@ static const struct step_transfer *transfer_of(const struct step_simulation *sim
     case OPERATION_GATHER:
         return &costs->gathers[place];
     case OPERATION_REDUCE:
-        return &costs->reductions[place];
+        return costs->last_reductions && operation->micro_batch + 1 == costs->shape.micro_batches
+                   ? &costs->last_reductions[place]
+                   : &costs->reductions[place];
     case OPERATION_SHARE:
         return &costs->sharings[place];
     case OPERATION_TIE:

@@ -157,19 +157,38 @@ static double gathered_times(const struct bound *bound, const struct bound_rank 
     return rank->elements > kept ? bound->rounds * 2 * (rank->elements - kept) / rank->elements : 0;
 }
 
+/* Reductions of a layer in a step in which all ranks take part. */
+static double whole_reductions(const struct bound *bound)
+{
+    return bound->strategy->zero < 2 ? 1 : bound->rounds - (bound->reductions.last > 0);
+}
+
+/* What a group of the data axis sends in the last round, as a share of a whole one, at least; 0: that is whole, too. */
+static double least_last_share(const struct bound *bound)
+{
+    const struct step_placements *data = &bound->place->data;
+    double least = 1;
+    for (uint32_t class = 0; class < data->count; class ++) {
+        const double share = step_reductions_last_share(&bound->reductions, &data->classes[class]);
+        least = share < least ? share : least;
+    }
+    return least;
+}
+
 /* Seconds of all transfers over the data axis before the update. */
 static double reductions_seconds(const struct bound *bound)
 {
     const struct strategy *strategy = bound->strategy;
     const struct step_reductions *reductions = &bound->reductions;
-    const double weight = (double)weft_type_size(strategy->precision), times = strategy->zero < 2 ? 1 : bound->rounds;
+    const double weight = (double)weft_type_size(strategy->precision), whole = whole_reductions(bound),
+                 last = least_last_share(bound);
     for (uint32_t p = 0; p < bound_pipeline(bound); p++) {
         const struct bound_rank *rank = &bound->ranks[p];
-        const double summed = rank->summed * reductions->element_bytes * times;
+        const double once = rank->summed * reductions->element_bytes, summed = once * whole;
         /* A reduce-scatter moves half as much as an all-reduce, and no more than an all-to-all, which arrays without even
          * slices take. */
         bound->bytes[PLACE_REDUCE][p] = reductions->in_place ? summed : reductions->scatters ? summed / 2 : 0;
-        bound->bytes[PLACE_EXCHANGE][p] = reductions->in_place || reductions->scatters ? 0 : summed;
+        bound->bytes[PLACE_EXCHANGE][p] = once * last + (reductions->in_place || reductions->scatters ? 0 : summed);
         bound->bytes[PLACE_GATHER][p] = strategy->zero == 3   ? rank->elements * weight * gathered_times(bound, rank)
                                         : reductions->gathers ? summed
                                                               : 0;
@@ -256,6 +275,7 @@ static double schedule_seconds(const struct bound *bound, enum strategy_depth de
 /* Its collectives follow one another: `after` an update the new weights, then those before the next one. */
 struct bound_lane {
     const struct step_placement *placement;
+    double last_share; /* of the last round */
     double before, after, longest_gather;
 };
 
@@ -272,10 +292,13 @@ static weft_status lane_price_gather(const struct bound *bound, const struct bou
 /* The gradients of a unit, or of a bucket. */
 static weft_status lane_reduce(const struct bound *bound, struct bound_lane *lane, double bytes, struct error *error)
 {
-    struct step_transfer transfer = {0};
-    const weft_status status =
-        step_reductions_add(&bound->reductions, bound->planner->prices, lane->placement, bytes, &transfer, error);
-    lane->before += (bound->strategy->zero < 2 ? 1 : bound->rounds) * transfer.seconds;
+    const struct step_reductions *reductions = &bound->reductions;
+    struct step_prices *prices = bound->planner->prices;
+    struct step_transfer whole = {0}, last = {0};
+    weft_status status = step_reductions_add(reductions, prices, lane->placement, bytes, &whole, error);
+    if (status == WEFT_OK)
+        status = step_reductions_add_last(reductions, prices, lane->placement, bytes, lane->last_share, &last, error);
+    lane->before += whole_reductions(bound) * whole.seconds + last.seconds;
     return status;
 }
 
@@ -331,6 +354,7 @@ static weft_status lane_bound(const struct bound *bound, const uint32_t *first_u
         most = bound->ranks[p].summed > bound->ranks[most].summed ? p : most;
     const uint32_t group = groups->groups[MESH_DATA][bound->place->first_rank[most]];
     struct bound_lane lane = {.placement = &bound->place->data.classes[groups->group_class[MESH_DATA][group]]};
+    lane.last_share = step_reductions_last_share(&bound->reductions, lane.placement);
     weft_status status = WEFT_OK;
     for (uint32_t stage = most; stage < strategy->stages * pipeline && status == WEFT_OK; stage += pipeline)
         status = lane_stage(bound, &lane, first_unit[stage], first_unit[stage + 1], error);
