@@ -89,6 +89,18 @@ static void listed_strategies_run(const struct strategy_space *space, const stru
     }
 }
 
+/* Once for each strategy of equal shares that keeps gradients until the end, but for other buckets. */
+static void shares_by_speed_are_listed(const struct strategy_space *space, const struct strategy_list *whole)
+{
+    for (size_t i = 0; i < whole->count; i++) {
+        struct strategy other = whole->items[i];
+        const bool may = space->speeds_differ && other.mesh.extent[MESH_DATA] > 1 && other.zero < 2 &&
+                         other.schedule != STEP_INTERLEAVED;
+        other.shares_by_speed = !other.shares_by_speed;
+        assert_int_equal(is_listed(whole, &other), may);
+    }
+}
+
 /* Everything that weft train accepts, as the strategy that is listed for the same run. */
 static void accepted_strategies_are_listed(const struct strategy_space *space, const struct strategy_list *whole)
 {
@@ -130,7 +142,9 @@ static void the_space_is_what_runs(void **state)
         struct strategy_list whole = {0};
         open_space(&cases[i], &space);
         space.precision_count = space.bucket_count = 1;
+        space.speeds_differ = i % 2; /* each run is listed with equal shares in any case */
         list_whole(&space, NULL, STRATEGY_ALL, &whole);
+        shares_by_speed_are_listed(&space, &whole);
         listed_strategies_run(&space, &whole);
         accepted_strategies_are_listed(&space, &whole);
         for (size_t a = 0; a < whole.count; a++)

@@ -214,60 +214,110 @@ static void the_choice_is_that_of_pricing_everything(void **state)
     assert_true(with_plans > CASES / 2 && priced < strategies / 2);
 }
 
+/* A host of `each` ranks, and one whose ranks have a share of their speed. */
+static void open_two_hosts(struct planner_case *one, uint32_t each, double speed, double bandwidth, uint32_t batch)
+{
+    const struct model_shape shape = {
+        .kind = "gpt", .layers = 4, .heads = 4, .width = 128, .context = 128, .vocabulary = 256};
+    const struct cluster_device fast = {
+        .memory_bytes = (uint64_t)1 << 36, .memory_bandwidth = 20e9, .flops = {1e11, 2e11, 2e11}};
+    *one = (struct planner_case){.config = {.shape = shape, .sequence = 64, .gradients = WEFT_F32, .batch = batch}};
+    assert_int_equal(model_describe(&shape, &one->description, NULL), WEFT_OK);
+    one->file = (struct cluster_file){
+        .name = "made",
+        .device_count = 2,
+        .devices = {fast,
+                    {.memory_bytes = fast.memory_bytes,
+                     .memory_bandwidth = speed * 20e9,
+                     .flops = {speed * 1e11, speed * 2e11, speed * 2e11}}},
+        .group_count = 2,
+        .groups = {{.hosts = 1, .ranks = each}, {.hosts = 1, .ranks = each, .device = 1}},
+        .level_count = 2,
+        .levels = {{.size = each}, {.size = 2}},
+    };
+    one->cluster = (struct cluster){.nodes = 2,
+                                    .ranks_per_node = each,
+                                    .links = {.near = {.latency = 1e-6, .bandwidth = 10e9},
+                                              .far = {.latency = 1e-5, .bandwidth = bandwidth},
+                                              .copy_bandwidth = 20e9,
+                                              .memory_bandwidth = 10e9,
+                                              .cache_bytes = 32 << 20,
+                                              .cores = each},
+                                    .file = &one->file};
+    assert_int_equal(planner_cluster_open(&one->cluster, 0, NULL, &one->planned, NULL), WEFT_OK);
+    one->setting = (struct planner_setting){.description = one->description,
+                                            .config = &one->config,
+                                            .cluster = &one->planned,
+                                            .space = {.precisions = {WEFT_F32}, .precision_count = 1}};
+    assert_int_equal(planner_open(&one->setting, &one->planner, NULL), WEFT_OK);
+}
+
+static double seconds_with(struct planner *planner, const struct strategy *strategy, bool shares_by_speed)
+{
+    struct strategy shared = *strategy;
+    struct price price;
+    shared.shares_by_speed = shares_by_speed;
+    assert_int_equal(planner_price(planner, &shared, &price, NULL), WEFT_OK);
+    return price.seconds;
+}
+
 /* A host of fast ranks and one that takes twice as long: the data axis gives it half as many micro-batches, which is faster
  * than equal shares. ZeRO-2 cannot. */
 static void slow_ranks_get_fewer_micro_batches(void **state)
 {
-    struct planner_case one = {.config = {.sequence = 64, .gradients = WEFT_F32, .batch = 24}};
-    const struct model_shape shape = {
-        .kind = "gpt", .layers = 4, .heads = 4, .width = 128, .context = 128, .vocabulary = 256};
-    one.config.shape = shape;
-    assert_int_equal(model_describe(&shape, &one.description, NULL), WEFT_OK);
-    const struct cluster_device fast = {
-        .memory_bytes = (uint64_t)1 << 36, .memory_bandwidth = 20e9, .flops = {1e11, 2e11, 2e11}};
-    one.file = (struct cluster_file){
-        .name = "made",
-        .device_count = 2,
-        .devices = {fast, {.memory_bytes = fast.memory_bytes, .memory_bandwidth = 10e9, .flops = {5e10, 1e11, 1e11}}},
-        .group_count = 2,
-        .groups = {{.hosts = 1, .ranks = 1}, {.hosts = 1, .ranks = 1, .device = 1}},
-        .level_count = 2,
-        .levels = {{.size = 1}, {.size = 2}},
-    };
-    one.cluster = (struct cluster){.nodes = 2,
-                                   .ranks_per_node = 1,
-                                   .links = {.near = {.latency = 1e-6, .bandwidth = 10e9},
-                                             .far = {.latency = 1e-5, .bandwidth = 1e10},
-                                             .copy_bandwidth = 20e9,
-                                             .memory_bandwidth = 10e9,
-                                             .cache_bytes = 32 << 20,
-                                             .cores = 1},
-                                   .file = &one.file};
-    assert_int_equal(planner_cluster_open(&one.cluster, 0, NULL, &one.planned, NULL), WEFT_OK);
-    one.setting = (struct planner_setting){.description = one.description,
-                                           .config = &one.config,
-                                           .cluster = &one.planned,
-                                           .space = {.precisions = {WEFT_F32}, .precision_count = 1}};
-    assert_int_equal(planner_open(&one.setting, &one.planner, NULL), WEFT_OK);
+    struct planner_case one;
     struct strategy strategy = {.mesh = {{2, 1, 1}},
                                 .placement = {{MESH_TENSOR, MESH_DATA, MESH_PIPELINE}},
                                 .micro_batch = 2,
                                 .precision = WEFT_F32,
                                 .schedule = STEP_1F1B,
-                                .stages = 1};
-    struct price by_speed, equal;
+                                .stages = 1,
+                                .shares_by_speed = true};
     uint32_t *shares;
+    open_two_hosts(&one, 1, 0.5, 1e10, 24);
     assert_int_equal(planner_shares(one.planner, &strategy, &shares, NULL), WEFT_OK);
     assert_int_equal(shares[0], 8);
     assert_int_equal(shares[1], 4);
     free(shares);
-    assert_int_equal(planner_price(one.planner, &strategy, &by_speed, NULL), WEFT_OK);
+    const double by_speed = seconds_with(one.planner, &strategy, true);
+    assert_true(by_speed < 0.75 * seconds_with(one.planner, &strategy, false));
     strategy.zero = 2;
     assert_int_equal(planner_shares(one.planner, &strategy, &shares, NULL), WEFT_OK);
     assert_null(shares);
-    assert_int_equal(planner_price(one.planner, &strategy, &equal, NULL), WEFT_OK);
-    assert_true(by_speed.seconds < 0.75 * equal.seconds); /* 8 rounds of the fast rank beside 6 of the slow one: 0.67 */
+    assert_true(by_speed < 0.75 * seconds_with(one.planner, &strategy, true)); /* 8 rounds beside 6 slow ones: 0.67 */
     close_case(&one);
+}
+
+/* Equal shares of ZeRO-1 are summed by reduce-scatter, shares by speed are not. Over slow links that matters more than shorter
+ * passes. */
+static void equal_shares_are_better_over_slow_links(void **state)
+{
+    const struct strategy strategy = {.mesh = {{8, 1, 1}},
+                                      .placement = {{MESH_TENSOR, MESH_DATA, MESH_PIPELINE}},
+                                      .micro_batch = 1,
+                                      .precision = WEFT_F32,
+                                      .zero = 1,
+                                      .schedule = STEP_1F1B,
+                                      .stages = 1};
+    for (int slow = 0; slow < 2; slow++) {
+        struct planner_case one;
+        struct strategy_list list = {0};
+        uint32_t listed[2] = {0};
+        open_two_hosts(&one, 4, 0.8, slow ? 1e8 : 1e10, 128);
+        const double equal = seconds_with(one.planner, &strategy, false),
+                     by_speed = seconds_with(one.planner, &strategy, true);
+        assert_true(slow ? equal < by_speed : by_speed < equal);
+        /* The search has both to choose from. */
+        assert_int_equal(strategy_expand(planner_space(one.planner), &strategy, STRATEGY_SCHEDULE, &list, NULL),
+                         WEFT_OK);
+        for (size_t i = 0; i < list.count; i++)
+            if (list.items[i].zero == 1)
+                listed[list.items[i].shares_by_speed]++;
+        assert_int_equal(listed[false], 1);
+        assert_int_equal(listed[true], 1);
+        free(list.items);
+        close_case(&one);
+    }
 }
 
 static weft_status measure_equal_layers(void *context, const struct strategy *strategy, double (*seconds)[COSTS_PASSES],
@@ -323,6 +373,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_choice_is_that_of_pricing_everything),
         cmocka_unit_test(slow_ranks_get_fewer_micro_batches),
+        cmocka_unit_test(equal_shares_are_better_over_slow_links),
         cmocka_unit_test(only_ranks_of_a_host_share_its_cores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -181,7 +181,7 @@ void plan_print(const struct plan_answer *answer, FILE *output)
 static void put_plan(struct json_writer *writer, const char *key, const struct search_plan *plan)
 {
     json_open_object(writer, key);
-    JSON_PUT(writer, "ranks", mesh_ranks(&plan->strategy.mesh));
+    JSON_PUT(writer, "ranks", mesh_ranks(&plan->strategy.mesh), "shares_by_speed", plan->strategy.shares_by_speed);
     plan_put_strategy(writer, &plan->strategy);
     JSON_PUT(writer, "step_ms", plan->price.seconds * 1e3);
     json_open_object(writer, "terms_ms");

@@ -259,6 +259,12 @@ static uint32_t buckets_of(const struct strategy_space *space, const struct stra
     return count;
 }
 
+static bool may_share_by_speed(const struct strategy_space *space, const struct strategy *partial)
+{
+    return space->speeds_differ && partial->mesh.extent[MESH_DATA] > 1 && partial->zero < 2 &&
+           partial->schedule != STEP_INTERLEAVED;
+}
+
 static weft_status expand_schedule(const struct strategy_space *space, const struct strategy *partial,
                                    struct strategy_list *list, struct error *error)
 {
@@ -270,6 +276,11 @@ static weft_status expand_schedule(const struct strategy_space *space, const str
             strategy.bucket_bytes = space->buckets[bucket];
             status = append_strategy(list, &strategy, error);
         }
+        struct strategy by_speed = strategy;
+        by_speed.bucket_bytes = space->buckets[0]; /* sums are not in place */
+        by_speed.shares_by_speed = true;
+        if (status == WEFT_OK && may_share_by_speed(space, &strategy))
+            status = append_strategy(list, &by_speed, error);
     }
     return status;
 }
@@ -299,17 +310,22 @@ static uint64_t count_schedule(const struct strategy_space *space, const struct 
     struct strategy strategy = *partial;
     uint64_t count = 0;
     for (strategy.zero = 0; strategy.zero <= strategy_zero_most(partial); strategy.zero++)
-        count += buckets_of(space, &strategy);
+        count += buckets_of(space, &strategy) + may_share_by_speed(space, &strategy);
     return count;
 }
 
 static uint64_t count_passes(const struct strategy_space *space, const struct strategy *partial)
 {
-    uint64_t schedules = 0;
-    for (int schedule = STEP_GPIPE; schedule < STEP_EVALUATION; schedule++)
+    struct strategy strategy = *partial;
+    uint64_t count = 0;
+    for (int schedule = STEP_GPIPE; schedule < STEP_EVALUATION; schedule++) {
+        uint32_t choices = 0;
+        strategy.schedule = (enum step_pipeline)schedule;
         for (uint32_t stages = 1; stages <= STRATEGY_STAGES_MOST; stages++)
-            schedules += schedule_is_possible(space, partial, (enum step_pipeline)schedule, stages);
-    return schedules * count_schedule(space, partial);
+            choices += schedule_is_possible(space, partial, strategy.schedule, stages);
+        count += choices ? choices * count_schedule(space, &strategy) : 0;
+    }
+    return count;
 }
 
 static uint64_t count_mesh(const struct strategy_space *space, const struct strategy *partial)
@@ -362,6 +378,7 @@ int strategy_compare(const struct strategy *a, const struct strategy *b)
         (int64_t)(a->precision != WEFT_F32) - (b->precision != WEFT_F32),
         (int64_t)a->zero - b->zero,
         (int64_t)b->micro_batch - a->micro_batch,
+        (int64_t)a->shares_by_speed - b->shares_by_speed,
         (int64_t)a->sequence_parallel - b->sequence_parallel,
         (int64_t)(a->schedule != STEP_1F1B) - (b->schedule != STEP_1F1B),
         (int64_t)a->schedule - (int64_t)b->schedule,
@@ -393,7 +410,8 @@ const char *strategy_describe(const struct strategy *strategy, char text[STRATEG
     if (strategy->zero)
         used += snprintf(text + used, STRATEGY_TEXT_BYTES - (size_t)used, "; ZeRO-%u", strategy->zero);
     used += describe_pipeline(strategy, text + used, STRATEGY_TEXT_BYTES - (size_t)used);
-    used += snprintf(text + used, STRATEGY_TEXT_BYTES - (size_t)used, "; micro-batches of %u%s", strategy->micro_batch,
+    used += snprintf(text + used, STRATEGY_TEXT_BYTES - (size_t)used, "; micro-batches of %u%s%s",
+                     strategy->micro_batch, strategy->shares_by_speed ? ", shared by speed" : "",
                      strategy->sequence_parallel ? "; sequence parallel" : "");
     if (strategy->recompute)
         used += snprintf(text + used, STRATEGY_TEXT_BYTES - (size_t)used, "; recompute %s",

@@ -10,11 +10,12 @@
  *     STRATEGY_PASSES    micro-batch, recomputation (of a quarter, half, three quarters or all of the layers), precision,
  *                        sequence parallelism: what a pass of a layer costs
  *     STRATEGY_SCHEDULE  pipeline schedule and stages: when passes are computed
- *     STRATEGY_WHOLE     ZeRO stage and bucket size
+ *     STRATEGY_WHOLE     ZeRO stage, bucket size and, where ranks differ in speed, shares of micro-batches
  *
  * Strategies that are the same run are listed once: a pipeline of one rank has no schedule, a data axis of one rank no
  * ZeRO stage, and buckets matter only where gradients are all-reduced in place (ZeRO-0 where all ranks' micro-batches are
- * runs that are alike, see training/parallel/sharding/canonical_runs.h).
+ * runs that are alike, see training/parallel/sharding/canonical_runs.h). Shares by speed need gradients that are kept until
+ * the end of a step (ZeRO-0 and 1) and a schedule other than the interleaved one, which needs equal rounds.
  *
  * Pure functions of a space, which may be used by several threads.
  */
@@ -40,6 +41,7 @@ struct strategy {
     enum step_pipeline schedule;
     uint32_t stages; /**< on each pipeline rank */
     uint64_t bucket_bytes;
+    bool shares_by_speed; /**< faster data ranks have more micro-batches; otherwise these differ by at most one */
 };
 
 #define STRATEGY_PRECISIONS   3
@@ -53,6 +55,7 @@ struct strategy_space {
     uint32_t sequence;                           /**< tokens in a sequence */
     uint32_t ranks_least, ranks_most;            /**< numbers of ranks */
     uint32_t hosts_from; /**< ranks from which on there is more than one host, so that placement matters */
+    bool speeds_differ;  /**< of ranks, so that shares of micro-batches by speed are a choice */
     weft_type precisions[STRATEGY_PRECISIONS];
     uint32_t precision_count;
     uint64_t buckets[STRATEGY_BUCKETS_MOST]; /**< ascending */
@@ -97,7 +100,8 @@ static inline uint32_t strategy_rounds(const struct strategy_space *space, const
 }
 
 /** The order of strategies that are equally good: fewer ranks first, then a shorter pipeline, fewer tensor ranks, less
- * recomputation, f32 before others, a lower ZeRO stage, larger micro-batches, and the order of strategy_expand(). */
+ * recomputation, f32 before others, a lower ZeRO stage, larger micro-batches, equal shares, and the order of
+ * strategy_expand(). */
 int strategy_compare(const struct strategy *a, const struct strategy *b);
 
 #define STRATEGY_TEXT_BYTES 256

@@ -96,6 +96,7 @@ weft_status planner_open(const struct planner_setting *setting, struct planner *
     weft_status status = check_devices(planner, error);
     if (!planner->is_even)
         planner->space.hosts_from = 0;
+    planner->space.speeds_differ = !planner->is_even;
     if (status == WEFT_OK)
         status = strategy_space_open(&planner->space, error);
     if (status == WEFT_OK)
@@ -231,10 +232,14 @@ static weft_status search_price(void *context, const struct strategy *strategy, 
     return planner_price(context, strategy, price, error);
 }
 
+/* Shares by speed that would be worth little are the equal ones, which are another strategy. */
 static weft_status search_is_needless(void *context, const struct strategy *strategy, bool *needless,
                                       struct error *error)
 {
-    return planner_recomputes_needlessly(context, strategy, needless, error);
+    const struct stage_cut *cut;
+    weft_status status = planner_cut(context, strategy, &cut, error);
+    *needless = status == WEFT_OK && strategy->shares_by_speed && !cut->shares;
+    return status != WEFT_OK || *needless ? status : planner_recomputes_needlessly(context, strategy, needless, error);
 }
 
 weft_status planner_search(struct planner *planner, struct search_result *result, struct error *error)

@@ -4,8 +4,8 @@
  *
  * A strategy's price is a simulated step (training/simulate/step_simulate.h), its memory that of the executor
  * (training/parallel/execute/memory.h), its stages are balanced by the costs of its layers. Where devices differ, stages are
- * balanced by their speed, and under ZeRO-0 and 1 so are the micro-batches of the ranks of the data axis, where that makes
- * the passes 5 % shorter. The search (search.h) prices what admissible bounds do not exclude. They are, with R rounds of micro-batches on a rank:
+ * balanced by their speed. Under ZeRO-0 and 1 so may be the micro-batches of the ranks of the data axis, where that makes the
+ * passes 5 % shorter: equal shares, whose sums take fewer bytes, are another strategy. The search (search.h) prices what admissible bounds do not exclude. They are, with R rounds of micro-batches on a rank:
  *
  *     quick   R x operations of a micro-batch / (pipeline ranks x peak x share), or one micro-batch's way forth and back
  *     close   for each pipeline rank: the first micro-batch's way to it, R times its own passes, the last one's way back;
@@ -81,7 +81,8 @@ weft_status planner_recomputes_needlessly(struct planner *planner, const struct 
 weft_status planner_stages(struct planner *planner, const struct strategy *strategy, uint32_t **first_unit,
                            struct error *error);
 
-/** The micro-batches of each rank of the data axis, the caller's to free(); NULL where they differ by at most one. */
+/** The micro-batches of each rank of the data axis, the caller's to free(); NULL where they differ by at most one: also with
+ * shares by speed, if the passes would not become 5 % shorter. */
 weft_status planner_shares(struct planner *planner, const struct strategy *strategy, uint32_t **shares,
                            struct error *error);
 

@@ -70,7 +70,7 @@ bool planner_may_share_unevenly(const struct planner *planner, const struct stra
 {
     return !planner->is_even && partial->mesh.extent[MESH_DATA] > 1 &&
            (depth < STRATEGY_SCHEDULE || partial->schedule != STEP_INTERLEAVED) && /* which needs equal rounds */
-           (depth < STRATEGY_WHOLE || partial->zero < 2);
+           (depth < STRATEGY_WHOLE || (partial->shares_by_speed && partial->zero < 2));
 }
 
 /* Seconds that each rank of the data axis takes for a micro-batch: those of its slowest rank. */

@@ -197,6 +197,7 @@ static weft_status get_shares(const cJSON *object, const char *where, struct pla
             return error_set(error, WEFT_ERROR_DATA, "%s: '%s' must be numbers from 1 on", where, key);
         plan->shares[number++] = (uint32_t)item->valuedouble;
     }
+    plan->strategy.shares_by_speed = true;
     return WEFT_OK;
 }
 

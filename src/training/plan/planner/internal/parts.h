@@ -59,7 +59,7 @@ struct stage_cut {
     const struct planner_place *place; /**< NULL: for any, devices are alike */
     uint32_t stages;
     uint32_t *first_unit; /**< stages + 1 */
-    uint32_t *shares;     /**< [data]; NULL: they differ by at most one */
+    uint32_t *shares;     /**< [data]: by speed; NULL: that is worth little */
 };
 
 /** The layers for one choice of passes: micro-batch, recomputation, precision, tensor and sequence axes. */
@@ -127,8 +127,8 @@ void planner_pipeline_devices(const struct planner *planner, const struct planne
 weft_status planner_cut(struct planner *planner, const struct strategy *strategy, const struct stage_cut **cut,
                         struct error *error);
 
-/** Whether ranks of the data axis may have unequal shares of micro-batches: where devices differ, and gradients are kept
- * until the end of a step (at STRATEGY_WHOLE; above, of some completion). */
+/** Whether ranks of the data axis may have unequal shares of micro-batches: by the strategy's choice (at STRATEGY_WHOLE;
+ * above, in some completion). */
 bool planner_may_share_unevenly(const struct planner *planner, const struct strategy *partial,
                                 enum strategy_depth depth);
 
