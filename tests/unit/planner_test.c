@@ -98,6 +98,28 @@ static void make_uneven(struct planner_case *one, uint64_t seed, uint64_t *numbe
     one->file.groups[1] = (struct cluster_group){.hosts = 1, .ranks = each, .device = 1};
 }
 
+/* Some clusters: memory is as fast as the links of ranks and of hosts, which may be slow, so that bounds on the bytes of ranks
+ * are as high as they get, and matter. */
+static void make_links_even(struct planner_case *one, uint64_t seed, uint64_t *number)
+{
+    static const uint32_t even[] = {0, 1};
+    struct simulated_cluster *links = &one->cluster.links;
+    if (pick(seed, number, even, 2))
+        links->near.bandwidth = links->copy_bandwidth = links->memory_bandwidth = links->far.bandwidth;
+}
+
+static void open_planner(struct planner_case *one, weft_type precision)
+{
+    assert_int_equal(planner_cluster_open(&one->cluster, 0, NULL, &one->planned, NULL), WEFT_OK);
+    one->setting = (struct planner_setting){
+        .description = one->description,
+        .config = &one->config,
+        .cluster = &one->planned,
+        .space = {.precisions = {precision}, .precision_count = 1, .buckets = {256 << 10}, .bucket_count = 1},
+    };
+    assert_int_equal(planner_open(&one->setting, &one->planner, NULL), WEFT_OK);
+}
+
 static void open_case(struct planner_case *one, uint64_t seed)
 {
     static const uint32_t batches[] = {2, 4, 6, 8};
@@ -107,17 +129,8 @@ static void open_case(struct planner_case *one, uint64_t seed)
     make_cluster(one, seed, &number);
     make_uneven(one, seed, &number);
     one->config.batch = pick(seed, &number, batches, 4);
-    assert_int_equal(planner_cluster_open(&one->cluster, 0, NULL, &one->planned, NULL), WEFT_OK);
-    one->setting = (struct planner_setting){
-        .description = one->description,
-        .config = &one->config,
-        .cluster = &one->planned,
-        .space = {.precisions = {seed % 2 ? WEFT_F32 : WEFT_BF16},
-                  .precision_count = 1,
-                  .buckets = {256 << 10},
-                  .bucket_count = 1},
-    };
-    assert_int_equal(planner_open(&one->setting, &one->planner, NULL), WEFT_OK);
+    make_links_even(one, seed, &number);
+    open_planner(one, seed % 2 ? WEFT_F32 : WEFT_BF16);
 }
 
 static void close_case(struct planner_case *one)
@@ -212,6 +225,43 @@ static void the_choice_is_that_of_pricing_everything(void **state)
         close_case(&one);
     }
     assert_true(with_plans > CASES / 2 && priced < strategies / 2);
+}
+
+/* Ranks of one host sum an array in place by reading and writing as many bytes as it has. Where these take most of a step, and
+ * memory is as fast as links, no bound has more. */
+static void bounds_hold_where_memory_is_as_fast_as_links(void **state)
+{
+    const struct model_shape shape = {
+        .kind = "gpt", .layers = 3, .heads = 4, .width = 256, .context = 128, .vocabulary = 256};
+    static const uint32_t ranks[] = {2, 3, 4, 6};
+    for (size_t i = 0; i < ARRAY_SIZE(ranks); i++) {
+        const struct link_parameters link = {.latency = 1e-6, .overhead = 1e-7, .bandwidth = 1e8};
+        struct planner_case one = {
+            .config = {.shape = shape, .sequence = 64, .gradients = WEFT_F32, .batch = 2 * ranks[i]},
+            .file = {.name = "made",
+                     .device_count = 1,
+                     .devices = {{.memory_bytes = (uint64_t)1 << 36,
+                                  .memory_bandwidth = 20e9,
+                                  .flops = {1e12, 1e12, 1e12}}},
+                     .level_count = 1,
+                     .levels = {{.size = ranks[i]}}},
+            .cluster = {.nodes = 1,
+                        .ranks_per_node = ranks[i],
+                        .links = {.near = link,
+                                  .far = link,
+                                  .copy_bandwidth = link.bandwidth,
+                                  .memory_bandwidth = link.bandwidth,
+                                  .cache_bytes = 32 << 20,
+                                  .cores = ranks[i]}},
+        };
+        struct exhausted all = {0};
+        one.cluster.file = &one.file;
+        assert_int_equal(model_describe(&shape, &one.description, NULL), WEFT_OK);
+        open_planner(&one, WEFT_F32);
+        exhaust(one.planner, NULL, STRATEGY_ALL, &all);
+        assert_true(all.found);
+        close_case(&one);
+    }
 }
 
 /* A host of `each` ranks, and one whose ranks have a share of their speed. */
@@ -372,6 +422,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_choice_is_that_of_pricing_everything),
+        cmocka_unit_test(bounds_hold_where_memory_is_as_fast_as_links),
         cmocka_unit_test(slow_ranks_get_fewer_micro_batches),
         cmocka_unit_test(equal_shares_are_better_over_slow_links),
         cmocka_unit_test(only_ranks_of_a_host_share_its_cores),
