@@ -433,14 +433,15 @@ WEFT_API weft_status weft_training_load(weft_training *training, const char *dir
 
 /**
  * All parameters in memory: in rank 0's order of registration, each at a multiple of 16 elements (64 bytes), gaps 0.
- * This rank has the optimizer's moments of elements [first, first + count): all, unless the optimizer is sharded. Under
- * ZeRO-2 and 3 there is no array of gradients or moments, and under ZeRO-3 none of values; some gaps are larger then.
+ * This rank has the optimizer's moments of elements [first, first + count): all, unless the optimizer is sharded. Then the
+ * last ranks may have fewer than others or none (`count` 0). Under ZeRO-2 and 3 there is no array of gradients or moments,
+ * and under ZeRO-3 none of values; some gaps are larger then.
  */
 typedef struct weft_training_arrays {
     size_t elements;
     float *values, *gradients; /**< NULL: there is no such array */
     size_t first, count;
-    float *first_moments, *second_moments; /**< NULL: the optimizer has none, or they are not in one array */
+    float *first_moments, *second_moments; /**< NULL: the optimizer or this rank has none, or they are not in one array */
 } weft_training_arrays;
 
 /**
