@@ -144,20 +144,20 @@ static struct memory_ranks planner_ranks(struct planner *planner, uint32_t ranks
                                  .kept = &planner->estimates};
 }
 
-/* Bytes of the rank that needs most, of those at a place in the pipeline. Without shares others of the data axis need what the
- * second does. */
+/* Bytes of the rank that needs most, of those at a place in the pipeline: only data ranks that others are like are looked at. */
 static weft_status need_of_place(struct planner *planner, const struct train_config *config,
-                                 const struct parallel_choice *choice, uint32_t place, uint64_t *needed,
-                                 struct error *error)
+                                 const struct parallel_choice *choice, const uint32_t *alike, uint32_t place,
+                                 uint64_t *needed, struct error *error)
 {
-    const uint32_t ranks = mesh_ranks(&choice->mesh), data = choice->mesh.extent[MESH_DATA];
+    const uint32_t ranks = mesh_ranks(&choice->mesh);
     const struct memory_ranks all = planner_ranks(planner, ranks);
     weft_status status = WEFT_OK;
     *needed = 0;
-    const uint32_t different = choice->shares ? data : choice->zero ? 2 : 1; /* the first has most micro-batches */
-    for (uint32_t d = 0; d < different && d < data && status == WEFT_OK; d++) {
+    for (uint32_t d = 0; d < choice->mesh.extent[MESH_DATA] && status == WEFT_OK; d++) {
         const uint32_t point[MESH_AXES] = {[MESH_DATA] = d, [MESH_PIPELINE] = place};
         struct memory_estimate estimate;
+        if (alike[d] < d)
+            continue;
         status = memory_estimate_of(config, planner->setting.description, choice, &all, d + place ? 1 : 0, point,
                                     &estimate, error);
         if (status == WEFT_OK)
@@ -173,14 +173,18 @@ static weft_status need_of_devices(struct planner *planner, const struct strateg
     struct strategy_words words;
     struct train_config config;
     struct parallel_choice choice;
-    weft_status status = planner_configure(planner, strategy, &words, &config, &choice, error);
-    const uint32_t pipeline = strategy->mesh.extent[MESH_PIPELINE];
+    const uint32_t pipeline = strategy->mesh.extent[MESH_PIPELINE], data = strategy->mesh.extent[MESH_DATA];
+    uint32_t *alike = malloc(data * sizeof *alike);
+    weft_status status = alike ? planner_configure(planner, strategy, &words, &config, &choice, error)
+                               : error_memory(error, data * sizeof *alike, "the memory of a plan");
+    if (status == WEFT_OK)
+        memory_alike_data_ranks(&choice, alike);
     *needed = 0;
     *available = limits[0];
     for (uint32_t i = 0; i < pipeline && status == WEFT_OK; i++) {
         const uint32_t place = i % 2 ? pipeline - (i + 1) / 2 : i / 2; /* the ends need most: they come first */
         uint64_t need;
-        status = need_of_place(planner, &config, &choice, place, &need, error);
+        status = need_of_place(planner, &config, &choice, alike, place, &need, error);
         if (status == WEFT_OK && need + *available > *needed + limits[place]) {
             *needed = need;
             *available = limits[place];
@@ -188,6 +192,7 @@ static weft_status need_of_devices(struct planner *planner, const struct strateg
         if (*needed > *available)
             break;
     }
+    free(alike);
     return status;
 }
 

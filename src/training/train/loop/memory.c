@@ -185,26 +185,68 @@ const char *memory_estimate_describe(const struct memory_estimate *estimate, cha
     return text;
 }
 
-/* ---- nodes ---- */
+/* ---- data ranks ---- */
 
-/* Data ranks of a stage that are estimated: the first has the most micro-batches and all the moments of a parameter server,
- * and others need what the second does; with shares each needs its own. */
-static uint32_t different_data_ranks(const struct parallel_choice *choice)
+/* What a data rank's memory depends on, but for the size of its slices. */
+struct data_rank_sums {
+    uint32_t micro_batches;
+    uint32_t room, roots; /* partial sums while it adds up its micro-batches, and at the end; 0: those of all ranks */
+};
+
+static bool sums_are_equal(const struct data_rank_sums *a, const struct data_rank_sums *b)
 {
-    const uint32_t data = choice->mesh.extent[MESH_DATA];
-    return choice->shares || data < 2 ? data : 2;
+    return a->micro_batches == b->micro_batches && a->room == b->room && a->roots == b->roots;
 }
 
-/* Bytes of the training of these: [pipeline][different_data_ranks()]. */
+/* Of a run of micro-batches that begins at `first`. */
+static struct data_rank_sums sums_of_run(uint32_t first, uint32_t count)
+{
+    struct canonical_stack roots;
+    canonical_stack_of_run(first, count, &roots);
+    return (struct data_rank_sums){count, canonical_stack_room(first, count ? count - 1 : 0), roots.depth};
+}
+
+/* Runs of equal length differ in few ways: in where subtrees begin. If there should be more, a rank is like no other. */
+#define DATA_RANK_KINDS 64
+
+void memory_alike_data_ranks(const struct parallel_choice *choice, uint32_t *alike)
+{
+    const struct micro_batch_division division = parallel_choice_division(choice);
+    const bool same_sums = choice->zero >= 2 || micro_batch_runs_are_subtrees(&division);
+    struct data_rank_sums kinds[DATA_RANK_KINDS];
+    uint32_t ranks[DATA_RANK_KINDS], count = 0, first = 0;
+    alike[0] = 0;
+    for (uint32_t d = 0; d < division.ranks; d++) {
+        const uint32_t own =
+            choice->shares ? choice->shares[d] : micro_batch_share_of(choice->zero, &division, d).count;
+        const struct data_rank_sums sums =
+            same_sums ? (struct data_rank_sums){.micro_batches = own} : sums_of_run(first, own);
+        uint32_t kind = 0;
+        first += own;
+        while (d > 0 && kind < count && !sums_are_equal(&kinds[kind], &sums))
+            kind++;
+        alike[d] = d > 0 && kind < count ? ranks[kind] : d;
+        if (d > 0 && kind == count && count < DATA_RANK_KINDS) {
+            kinds[count] = sums;
+            ranks[count++] = d;
+        }
+    }
+}
+
+/* ---- nodes ---- */
+
+/* Bytes of the training of the data ranks that others are like: [pipeline][data]. */
 static weft_status list_stages(const struct train_config *config, const struct model_description *description,
                                const struct parallel_choice *choice, struct executor_networks *networks,
-                               uint64_t *stages, struct error *error)
+                               const uint32_t *alike, uint64_t *stages, struct error *error)
 {
-    const uint32_t different = different_data_ranks(choice);
+    const uint32_t data = choice->mesh.extent[MESH_DATA];
     struct executor_memory memory = {0};
     weft_status status = WEFT_OK;
-    for (uint32_t i = 0; status == WEFT_OK && i < choice->mesh.extent[MESH_PIPELINE] * different; i++) {
-        const uint32_t point[MESH_AXES] = {[MESH_PIPELINE] = i / different, [MESH_DATA] = i % different};
+    for (uint32_t i = 0; status == WEFT_OK && i < choice->mesh.extent[MESH_PIPELINE] * data; i++) {
+        const uint32_t point[MESH_AXES] = {[MESH_PIPELINE] = i / data, [MESH_DATA] = i % data};
+        if (alike[i % data] < i % data)
+            continue;
         status = training_of(config, description, choice, networks, point, &memory, error);
         stages[i] = executor_memory_total(&memory) + copies_of(config, choice, &memory);
     }
@@ -216,28 +258,33 @@ weft_status memory_needs_of_nodes(const struct train_config *config, const struc
                                   uint64_t *needs, struct error *error)
 {
     struct memory_kept own = {0}, *kept = ranks->kept ? ranks->kept : &own;
-    const uint32_t nodes = memory_node_count(ranks);
-    uint32_t *points = malloc((ranks->count * MESH_AXES + nodes) * sizeof *points);
-    const uint32_t different = different_data_ranks(choice);
-    uint64_t *stages = calloc((size_t)choice->mesh.extent[MESH_PIPELINE] * different, sizeof *stages);
-    weft_status status =
-        points && stages ? list_stages(config, description, choice, &kept->networks, stages, error)
-                         : error_memory(error, ranks->count * MESH_AXES * sizeof *points, "the memory of the ranks");
+    const uint32_t nodes = memory_node_count(ranks), data = choice->mesh.extent[MESH_DATA];
+    uint32_t *points = malloc(ranks->count * MESH_AXES * sizeof *points), *alike = malloc(data * sizeof *alike),
+             *together = malloc(nodes * sizeof *together); /* ranks of each node */
+    uint64_t *stages = calloc((size_t)choice->mesh.extent[MESH_PIPELINE] * data, sizeof *stages);
+    weft_status status = WEFT_OK;
+    if (!points || !alike || !together || !stages)
+        status = error_memory(error, ranks->count * MESH_AXES * sizeof *points, "the memory of the ranks");
+    if (status == WEFT_OK) {
+        memory_alike_data_ranks(choice, alike);
+        status = list_stages(config, description, choice, &kept->networks, alike, stages, error);
+    }
     if (status == WEFT_OK)
         status = mesh_place(&choice->mesh, &choice->placement, ranks->nodes, points, error);
     memset(needs, 0, nodes * sizeof *needs);
-    uint32_t *together = points + (size_t)ranks->count * MESH_AXES; /* ranks of each node */
     for (uint32_t node = 0; status == WEFT_OK && node < nodes; node++)
         together[node] = ranks_on_node(ranks, node);
     for (uint32_t r = 0; status == WEFT_OK && r < ranks->count; r++) {
         const struct memory_estimate others =
             surroundings_of(config, description, choice, ranks, r, together[ranks->nodes[r]], kept);
         const uint32_t *point = points + (size_t)r * MESH_AXES;
-        const uint32_t data = point[MESH_DATA] < different ? point[MESH_DATA] : different - 1;
-        needs[ranks->nodes[r]] += stages[point[MESH_PIPELINE] * different + data] + memory_estimate_total(&others);
+        needs[ranks->nodes[r]] +=
+            stages[point[MESH_PIPELINE] * data + alike[point[MESH_DATA]]] + memory_estimate_total(&others);
     }
     memory_kept_free(&own);
     free(stages);
+    free(together);
+    free(alike);
     free(points);
     return status;
 }

@@ -72,8 +72,15 @@ uint64_t memory_estimate_total(const struct memory_estimate *estimate);
 const char *memory_estimate_describe(const struct memory_estimate *estimate, char text[MEMORY_TEXT_BYTES]);
 
 /**
- * What the ranks of each node take together: needs[node]. Of the data ranks of one place in the pipeline, all but the
- * first are taken to need as much as the second, unless they have shares. Errors: as above.
+ * Data ranks that need about the same at any place in the pipeline: alike[d] is the first one that has as many micro-batches
+ * and partial sums as data rank d. Where state is sharded, d needs at most what that one does, but for a block of 4,096 elements of
+ * each group of parameters with few blocks. The first rank of all, which may be a parameter server, is like no other.
+ */
+void memory_alike_data_ranks(const struct parallel_choice *choice, uint32_t *alike);
+
+/**
+ * What the ranks of each node take together: needs[node]. Data ranks that are alike are taken to need the same. Errors: as
+ * above.
  */
 weft_status memory_needs_of_nodes(const struct train_config *config, const struct model_description *description,
                                   const struct parallel_choice *choice, const struct memory_ranks *ranks,

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What nodes need is what their ranks need, for all that is estimated once for many of them. */
+#include "training/train/loop/memory.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define RANKS 8
+#define NODES 2
+
+static const uint32_t nodes[RANKS] = {0, 0, 0, 0, 1, 1, 1, 1};
+static const struct memory_ranks all_ranks = {.count = RANKS, .nodes = nodes};
+
+/* A run, and the places of its ranks. */
+struct estimated_run {
+    struct train_config config;
+    struct model_description *description;
+    struct parallel_choice choice;
+    uint32_t points[RANKS * MESH_AXES];
+};
+
+static void open_run(struct estimated_run *run, const char *mesh, int zero, int64_t batch)
+{
+    *run = (struct estimated_run){
+        .config = {.mesh = mesh,
+                   .zero = zero,
+                   .batch = batch,
+                   .micro_batch = 1,
+                   .sequence = 128,
+                   .schedule = STEP_1F1B,
+                   .optimizer = {.kind = OPTIMIZER_ADAMW},
+                   .gradients = WEFT_F32,
+                   .bucket_bytes = 1 << 20},
+    };
+    assert_int_equal(model_shape_find("gpt-mini", &run->config.shape, NULL), WEFT_OK);
+    assert_int_equal(model_describe(&run->config.shape, &run->description, NULL), WEFT_OK);
+    assert_int_equal(parallel_choice_of(&run->config, run->description, RANKS, &run->choice, NULL), WEFT_OK);
+    assert_int_equal(parallel_choice_place(&run->config, run->description, nodes, &run->choice, NULL), WEFT_OK);
+    assert_int_equal(mesh_place(&run->choice.mesh, &run->choice.placement, nodes, run->points, NULL), WEFT_OK);
+}
+
+static void close_run(struct estimated_run *run)
+{
+    model_description_free(run->description);
+}
+
+static struct memory_estimate estimate_of(const struct estimated_run *run, uint32_t rank)
+{
+    struct memory_estimate estimate;
+    assert_int_equal(memory_estimate_of(&run->config, run->description, &run->choice, &all_ranks, rank,
+                                        run->points + rank * MESH_AXES, &estimate, NULL),
+                     WEFT_OK);
+    return estimate;
+}
+
+/* With runs of 3, 5, 6 or 7 micro-batches, some ranks have more partial sums than the first two. */
+static void nodes_need_what_their_ranks_need(void **state)
+{
+    static const int64_t batches[] = {8, 16, 24, 27, 40, 48, 56, 60};
+    for (size_t i = 0; i < ARRAY_SIZE(batches); i++)
+        for (int zero = 0; zero <= 3; zero++) {
+            struct estimated_run run;
+            uint64_t needs[NODES], sums[NODES] = {0};
+            open_run(&run, "data=8", zero, batches[i]);
+            for (uint32_t rank = 0; rank < RANKS; rank++) {
+                const struct memory_estimate estimate = estimate_of(&run, rank);
+                sums[nodes[rank]] += memory_estimate_total(&estimate);
+            }
+            assert_int_equal(memory_needs_of_nodes(&run.config, run.description, &run.choice, &all_ranks, needs, NULL),
+                             WEFT_OK);
+            /* Slices of groups with few blocks differ by a block. */
+            const uint64_t blocks = zero ? run.description->group_count * 4096 * sizeof(float) * 4 * RANKS : 0;
+            for (uint32_t node = 0; node < NODES; node++) {
+                assert_true(needs[node] + blocks >= sums[node]);
+                assert_true(needs[node] <= sums[node] + sums[node] / 10); /* the last slices may be shorter */
+            }
+            close_run(&run);
+        }
+}
+
+static void data_ranks_with_equal_sums_are_alike(void **state)
+{
+    static const uint32_t shares[RANKS] = {4, 4, 4, 4, 2, 2, 2, 2};
+    static const struct {
+        int zero;
+        int64_t batch;
+        const uint32_t *shares;
+        uint32_t alike[RANKS];
+    } cases[] = {
+        {0, 32, NULL, {0, 1, 1, 1, 1, 1, 1, 1}}, /* subtrees */
+        {1, 24, NULL, {0, 1, 2, 1, 2, 1, 2, 1}}, /* runs of three begin with a pair, or end with one */
+        {2, 26, NULL, {0, 1, 2, 2, 2, 2, 2, 2}}, /* four micro-batches, or three */
+        {1, 24, shares, {0, 1, 1, 1, 4, 4, 4, 4}},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct estimated_run run;
+        uint32_t alike[RANKS];
+        open_run(&run, "data=8", cases[i].zero, cases[i].batch);
+        run.choice.shares = cases[i].shares;
+        memory_alike_data_ranks(&run.choice, alike);
+        for (uint32_t d = 0; d < RANKS; d++)
+            assert_int_equal(alike[d], cases[i].alike[d]);
+        close_run(&run);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nodes_need_what_their_ranks_need),
+        cmocka_unit_test(data_ranks_with_equal_sums_are_alike),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
