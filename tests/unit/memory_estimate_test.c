@@ -108,11 +108,48 @@ static void data_ranks_with_equal_sums_are_alike(void **state)
     }
 }
 
+/* The part of a rank: its weights and both of AdamW's moments. */
+static uint64_t part_of(const struct memory_estimate *estimate)
+{
+    return estimate->training.optimizer / 2 * 3;
+}
+
+/* Two copies of its own part, and room for two of any other rank's: pipeline ranks differ in size, and a parameter server has
+ * all. */
+static void copies_have_room_for_the_largest_part(void **state)
+{
+    static const struct {
+        const char *mesh;
+        int zero;
+        bool central;
+    } cases[] = {{"data=8", 1, false}, {"data=8", 1, true}, {"pipeline=4,data=2", 2, false}, {"pipeline=8", 0, false}};
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct estimated_run run;
+        struct memory_estimate estimates[RANKS];
+        uint64_t largest = 0, smallest = UINT64_MAX;
+        open_run(&run, cases[i].mesh, cases[i].zero, 32);
+        run.config.min_ranks = 1;
+        run.config.copy_every = 1;
+        run.choice.central = cases[i].central;
+        for (uint32_t rank = 0; rank < RANKS; rank++) {
+            estimates[rank] = estimate_of(&run, rank);
+            const uint64_t part = part_of(&estimates[rank]);
+            largest = part > largest ? part : largest;
+            smallest = part < smallest ? part : smallest;
+        }
+        assert_true(largest > smallest);
+        for (uint32_t rank = 0; rank < RANKS; rank++)
+            assert_int_equal(estimates[rank].copies, 2 * (part_of(&estimates[rank]) + largest));
+        close_run(&run);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_need_what_their_ranks_need),
         cmocka_unit_test(data_ranks_with_equal_sums_are_alike),
+        cmocka_unit_test(copies_have_room_for_the_largest_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

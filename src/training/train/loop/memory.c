@@ -16,6 +16,11 @@
 /* model_open() refuses larger micro-batches. Below it all sizes are within 64 bits. */
 #define TOKENS_MOST ((int64_t)1 << 26)
 
+static uint64_t larger_bytes(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 uint32_t memory_node_count(const struct memory_ranks *ranks)
 {
     uint32_t count = 0;
@@ -64,12 +69,37 @@ static uint64_t checkpoint_of(const struct train_config *config, const struct mo
     return whole / ranks;
 }
 
-/* This rank's copies of its state, and its neighbor's: see training/parallel/state_copies.h. */
-static uint64_t copies_of(const struct train_config *config, const struct parallel_choice *choice,
-                          const struct executor_memory *training)
+/* Bytes of the weights and the optimizer state that a rank copies. */
+static uint64_t copied_part_of(const struct train_config *config, const struct executor_memory *training)
 {
     const uint64_t moments = optimizer_has_second_moments(config->optimizer.kind) ? 2 : 1;
-    return parallel_choice_needs_copies(config, choice) ? 4 * (training->optimizer / moments) * (moments + 1) : 0;
+    return training->optimizer / moments * (moments + 1);
+}
+
+/* Two copies of this rank's state, and two of its neighbor's, which may be as large as any: see
+ * training/parallel/state_copies.h. */
+static uint64_t copies_of(const struct train_config *config, const struct executor_memory *training,
+                          uint64_t largest_part)
+{
+    return largest_part ? 2 * (copied_part_of(config, training) + largest_part) : 0;
+}
+
+/* The largest part of any rank; 0: ranks keep no copies. Of data ranks the first slices are largest, and the very first is a
+ * parameter server, if there is one. */
+static weft_status find_largest_part(const struct train_config *config, const struct model_description *description,
+                                     const struct parallel_choice *choice, struct executor_networks *networks,
+                                     uint64_t *largest, struct error *error)
+{
+    const uint32_t pipeline = parallel_choice_needs_copies(config, choice) ? choice->mesh.extent[MESH_PIPELINE] : 0;
+    struct executor_memory training = {0};
+    weft_status status = WEFT_OK;
+    *largest = 0;
+    for (uint32_t place = 0; place < pipeline && status == WEFT_OK; place++) {
+        const uint32_t point[MESH_AXES] = {[MESH_PIPELINE] = place};
+        status = training_of(config, description, choice, networks, point, &training, error);
+        *largest = larger_bytes(*largest, copied_part_of(config, &training));
+    }
+    return status;
 }
 
 /* A ring through which the ranks of a node hand each other ordinary memory (core/collective/internal/staging.h). */
@@ -88,11 +118,6 @@ static uint32_t ranks_on_node(const struct memory_ranks *ranks, uint32_t node)
     return count;
 }
 
-static uint64_t larger_scratch(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* Scratch for the largest product of a pass of whole layers, where its operands are cast. */
 static uint64_t casts_of(const struct train_config *config, const struct model_description *description,
                          const struct memory_ranks *ranks)
@@ -106,9 +131,9 @@ static uint64_t casts_of(const struct train_config *config, const struct model_d
         const size_t in = parameter->shape[0], out = parameter->shape[1];
         if (parameter->dimensions != 2)
             continue;
-        most = larger_scratch(most, cpu_cast_bytes(tokens, out, in));
-        most = larger_scratch(most, cpu_cast_bytes(tokens, in, out));
-        most = larger_scratch(most, cpu_cast_bytes(in, out, tokens));
+        most = larger_bytes(most, cpu_cast_bytes(tokens, out, in));
+        most = larger_bytes(most, cpu_cast_bytes(tokens, in, out));
+        most = larger_bytes(most, cpu_cast_bytes(in, out, tokens));
     }
     return most + MEMORY_OF_CASTS;
 }
@@ -134,9 +159,12 @@ weft_status memory_estimate_of(const struct train_config *config, const struct m
     struct memory_kept own = {0}, *kept = ranks->kept ? ranks->kept : &own;
     const uint32_t together = ranks_on_node(ranks, ranks->nodes[rank]);
     *estimate = surroundings_of(config, description, choice, ranks, rank, together, kept);
-    weft_status status = training_of(config, description, choice, &kept->networks, point, &estimate->training, error);
+    uint64_t largest;
+    weft_status status = find_largest_part(config, description, choice, &kept->networks, &largest, error);
+    if (status == WEFT_OK)
+        status = training_of(config, description, choice, &kept->networks, point, &estimate->training, error);
     memory_kept_free(&own);
-    estimate->copies = copies_of(config, choice, &estimate->training);
+    estimate->copies = copies_of(config, &estimate->training, largest);
     return status;
 }
 
@@ -242,13 +270,14 @@ static weft_status list_stages(const struct train_config *config, const struct m
 {
     const uint32_t data = choice->mesh.extent[MESH_DATA];
     struct executor_memory memory = {0};
-    weft_status status = WEFT_OK;
+    uint64_t largest;
+    weft_status status = find_largest_part(config, description, choice, networks, &largest, error);
     for (uint32_t i = 0; status == WEFT_OK && i < choice->mesh.extent[MESH_PIPELINE] * data; i++) {
         const uint32_t point[MESH_AXES] = {[MESH_PIPELINE] = i / data, [MESH_DATA] = i % data};
         if (alike[i % data] < i % data)
             continue;
         status = training_of(config, description, choice, networks, point, &memory, error);
-        stages[i] = executor_memory_total(&memory) + copies_of(config, choice, &memory);
+        stages[i] = executor_memory_total(&memory) + copies_of(config, &memory, largest);
     }
     return status;
 }

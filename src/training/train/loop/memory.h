@@ -9,8 +9,8 @@
  *     checkpoint      where checkpoints are written, room to copy what a rank writes of one: weights and
  *                     optimizer state divided by the ranks, or all on rank 0 where they are smaller than
  *                     --checkpoint-part
- *     copies          where ranks keep copies of each other's state: twice this rank's weights and optimizer state, and twice a
- *                     neighbor's
+ *     copies          where ranks keep copies of each other's state: twice this rank's weights and optimizer state, and twice
+ *                     those of the rank that has most, which may be the neighbor
  *     rank 0          transient: weights that are read to begin with, or the model that samples, with all weights where
  *                     the rank does not have them, and MEMORY_OF_SAMPLE
  *     rest            MEMORY_OF_PROCESS; where other ranks are on the node, its share of the staging memory
