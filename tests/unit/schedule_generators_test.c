@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What schedules promise: parts that cover a block, the canonical order, the fewest bytes; messages for what cannot be. */
+#include "core/schedule/generators/generate.h"
 #include "core/schedule/simulate/simulate.h"
 #include "core/schedule/verify/sweep.h"
 #include "core/schedule/verify/verify.h"
@@ -206,6 +207,43 @@ static void schedules_that_do_not_fit_together_are_refused(void **state)
     schedule_free(schedules[1]);
 }
 
+/* Scratch of a reduce-scatter of ranks that are spread evenly over nodes, by this algorithm. */
+static uint64_t scratch_of(const char *name, uint32_t ranks, uint32_t count, uint64_t block_bytes)
+{
+    uint32_t nodes[128];
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        nodes[rank] = rank / (ranks / count);
+    const struct schedule_shape shape = {.collective = COLLECTIVE_REDUCE_SCATTER,
+                                         .ranks = ranks,
+                                         .nodes = nodes,
+                                         .reproducible = true,
+                                         .block_bytes = block_bytes};
+    const struct algorithm *algorithm = algorithm_find(COLLECTIVE_REDUCE_SCATTER, name, NULL);
+    struct schedule *schedule;
+    assert_non_null(algorithm);
+    assert_int_equal(schedule_generate(algorithm, &shape, 0, &schedule, NULL), WEFT_OK);
+    const uint64_t segment = schedule->segment_bytes ? schedule->segment_bytes : block_bytes,
+                   bytes = schedule->scratch_chunks * schedule->slots * schedule_width(segment, 1);
+    schedule_free(schedule);
+    return bytes;
+}
+
+static void the_scratch_of_a_reduce_scatter_is_known(void **state)
+{
+    static const uint64_t blocks[] = {100, 16 << 10, 128 << 10, 1 << 20, 16 << 20};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+        for (uint32_t ranks = 2; ranks <= 128; ranks *= 2) {
+            assert_int_equal(reduce_scatter_scratch(ranks, 1, blocks[i]), 0);
+            assert_int_equal(reduce_scatter_scratch(ranks, ranks, blocks[i]),
+                             scratch_of("pairwise", ranks, ranks, blocks[i]));
+            for (uint32_t nodes = 2; nodes < ranks; nodes *= 2)
+                assert_int_equal(reduce_scatter_scratch(ranks, nodes, blocks[i]),
+                                 scratch_of("two-level", ranks, nodes, blocks[i]));
+        }
+    assert_int_equal(reduce_scatter_scratch(12, 4, 1 << 20), scratch_of("pairwise", 12, 4, 1 << 20));
+    assert_int_equal(reduce_scatter_scratch(64, 64, 1 << 20), 16 << 20); /* a segment from each rank */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -214,6 +252,7 @@ int main(void)
         cmocka_unit_test(a_reproducible_communicator_refuses_other_orders),
         cmocka_unit_test(exceptions_are_made_on_request_only),
         cmocka_unit_test(two_levels_carry_the_least_bytes),
+        cmocka_unit_test(the_scratch_of_a_reduce_scatter_is_known),
         cmocka_unit_test(schedules_that_do_not_fit_together_are_refused),
         cmocka_unit_test(corrupt_schedules_are_refused_by_a_message),
         cmocka_unit_test(names_are_found_and_mistyped_ones_corrected),

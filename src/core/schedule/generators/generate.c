@@ -459,3 +459,22 @@ weft_status schedule_generate(const struct algorithm *algorithm, const struct sc
     weft_status status = generator_open(&generator, algorithm, shape, error);
     return status == WEFT_OK ? generator_write(&generator, rank, schedule, error) : status;
 }
+
+/* ---- memory ---- */
+
+static uint64_t scratch_of_segments(uint32_t chunks, uint32_t slots, uint64_t segment_bytes, uint64_t block_bytes)
+{
+    return block_bytes > segment_bytes ? chunks * slots * schedule_width(segment_bytes, 1)
+                                       : chunks * schedule_width(block_bytes, 1);
+}
+
+uint64_t reduce_scatter_scratch(uint32_t ranks, uint32_t nodes, uint64_t block_bytes)
+{
+    const uint32_t each = nodes ? ranks / nodes : 0;
+    if (nodes <= 1)
+        return 0;
+    if (each > 1 && ranks % nodes == 0 && (each & (each - 1)) == 0)
+        return scratch_of_segments(2 * nodes, SCHEDULE_SLOTS, segment_of_many(ranks, 16 * MESSAGE_SEGMENT),
+                                   block_bytes);
+    return scratch_of_segments(ranks, 1, MESSAGE_SEGMENT, block_bytes);
+}

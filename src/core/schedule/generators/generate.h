@@ -66,4 +66,12 @@ weft_status generator_open(struct schedule_generator *generator, const struct al
 weft_status generator_write(const struct schedule_generator *generator, uint32_t rank, struct schedule **schedule,
                             struct error *error);
 
+/**
+ * Bytes of scratch that a reduce-scatter in the canonical order takes on a rank while it runs, at most: of blocks of
+ * `block_bytes`, by ranks that are spread evenly over nodes. Pairwise it needs a segment from each rank, so that many ranks
+ * on nodes of their own need many MiB; where nodes have several ranks, a power of two, it is two-level and needs less. On one
+ * node: none.
+ */
+uint64_t reduce_scatter_scratch(uint32_t ranks, uint32_t nodes, uint64_t block_bytes);
+
 #endif

@@ -2,6 +2,7 @@
 #include "training/train/loop/memory.h"
 
 #include "base/text.h"
+#include "core/schedule/generators/generate.h"
 #include "core/transport/copy.h"
 #include "training/tensor/devices.h"
 #include "training/train/loop/internal/memory_search.h"
@@ -84,8 +85,8 @@ static uint64_t copies_of(const struct train_config *config, const struct execut
     return largest_part ? 2 * (copied_part_of(config, training) + largest_part) : 0;
 }
 
-/* The largest part of any rank; 0: ranks keep no copies. Of data ranks the first slices are largest, and the very first is a
- * parameter server, if there is one. */
+/* The largest part of any rank; 0: ranks keep no copies. It is that of a first data rank, which may be a parameter server: no
+ * other one has larger slices, but for a block of some groups with few. */
 static weft_status find_largest_part(const struct train_config *config, const struct model_description *description,
                                      const struct parallel_choice *choice, struct executor_networks *networks,
                                      uint64_t *largest, struct error *error)
@@ -138,17 +139,42 @@ static uint64_t casts_of(const struct train_config *config, const struct model_d
     return most + MEMORY_OF_CASTS;
 }
 
-/* What does not depend on the place in the mesh; `together` ranks of all are on the rank's node. */
+/* Scratch of the reduce-scatters of gradients that are under way at a time, where the data axis may reach over all nodes. */
+static uint64_t scatters_of(const struct train_config *config, const struct model_description *description,
+                            const struct parallel_choice *choice, uint32_t nodes)
+{
+    const struct micro_batch_division division = parallel_choice_division(choice);
+    const uint32_t data = division.ranks;
+    size_t largest = 0; /* elements of an even slice */
+    if (data == 1 || choice->central || !micro_batch_sums_scatter(choice->zero, &division))
+        return 0;
+    for (size_t g = 0; g < description->group_count; g++) {
+        const struct group_range range = {.count = description->groups[g].count / choice->mesh.extent[MESH_TENSOR]};
+        const size_t even = group_even_slice(&range, data);
+        largest = even > largest ? even : largest;
+    }
+    return GRADIENT_EXCHANGES *
+           reduce_scatter_scratch(data, nodes < data ? nodes : data, largest * weft_type_size(config->gradients));
+}
+
+/* What is around a rank, whatever its place in the mesh. */
+struct memory_place {
+    uint32_t rank, together; /* ranks on its node */
+    uint64_t scatters;       /* scatters_of() */
+};
+
 static struct memory_estimate surroundings_of(const struct train_config *config,
                                               const struct model_description *description,
                                               const struct parallel_choice *choice, const struct memory_ranks *ranks,
-                                              uint32_t rank, uint32_t together, struct memory_kept *kept)
+                                              const struct memory_place *place, struct memory_kept *kept)
 {
     return (struct memory_estimate){
-        .checkpoint = checkpoint_of(config, description, rank, ranks->count),
-        .first_rank = rank == 0 ? first_rank_of(config, description, choice) : 0,
-        .rest = MEMORY_OF_PROCESS + staging_of(together - 1, kept) + (together < ranks->count ? MEMORY_OF_NETWORK : 0) +
-                casts_of(config, description, ranks),
+        .checkpoint = checkpoint_of(config, description, place->rank, ranks->count),
+        .first_rank = place->rank == 0 ? first_rank_of(config, description, choice) : 0,
+        .rest =
+            MEMORY_OF_PROCESS + staging_of(place->together - 1, kept) +
+            (place->together < ranks->count ? MEMORY_OF_NETWORK + larger_bytes(MEMORY_OF_SUMS, place->scatters) : 0) +
+            casts_of(config, description, ranks),
     };
 }
 
@@ -157,9 +183,13 @@ weft_status memory_estimate_of(const struct train_config *config, const struct m
                                const uint32_t point[MESH_AXES], struct memory_estimate *estimate, struct error *error)
 {
     struct memory_kept own = {0}, *kept = ranks->kept ? ranks->kept : &own;
-    const uint32_t together = ranks_on_node(ranks, ranks->nodes[rank]);
-    *estimate = surroundings_of(config, description, choice, ranks, rank, together, kept);
+    const struct memory_place place = {
+        .rank = rank,
+        .together = ranks_on_node(ranks, ranks->nodes[rank]),
+        .scatters = scatters_of(config, description, choice, memory_node_count(ranks)),
+    };
     uint64_t largest;
+    *estimate = surroundings_of(config, description, choice, ranks, &place, kept);
     weft_status status = find_largest_part(config, description, choice, &kept->networks, &largest, error);
     if (status == WEFT_OK)
         status = training_of(config, description, choice, &kept->networks, point, &estimate->training, error);
@@ -303,9 +333,11 @@ weft_status memory_needs_of_nodes(const struct train_config *config, const struc
     memset(needs, 0, nodes * sizeof *needs);
     for (uint32_t node = 0; status == WEFT_OK && node < nodes; node++)
         together[node] = ranks_on_node(ranks, node);
+    struct memory_place place = {.scatters = scatters_of(config, description, choice, nodes)};
     for (uint32_t r = 0; status == WEFT_OK && r < ranks->count; r++) {
-        const struct memory_estimate others =
-            surroundings_of(config, description, choice, ranks, r, together[ranks->nodes[r]], kept);
+        place.rank = r;
+        place.together = together[ranks->nodes[r]];
+        const struct memory_estimate others = surroundings_of(config, description, choice, ranks, &place, kept);
         const uint32_t *point = points + (size_t)r * MESH_AXES;
         needs[ranks->nodes[r]] +=
             stages[point[MESH_PIPELINE] * data + alike[point[MESH_DATA]]] + memory_estimate_total(&others);

@@ -14,7 +14,8 @@
  *     rank 0          transient: weights that are read to begin with, or the model that samples, with all weights where
  *                     the rank does not have them, and MEMORY_OF_SAMPLE
  *     rest            MEMORY_OF_PROCESS; where other ranks are on the node, its share of the staging memory
- *                     (copy_forgotten_after() of core/transport/copy.h); MEMORY_OF_NETWORK where there is more than one node;
+ *                     (copy_forgotten_after() of core/transport/copy.h); where there is more than one node, MEMORY_OF_NETWORK and
+ *                     scratch of the reduce-scatters of gradients that are under way at a time, MEMORY_OF_SUMS at least;
  *                     operands of the largest product where they are cast, in f16 and in bf16 without AVX-512, and
  *                     MEMORY_OF_CASTS
  *
@@ -38,7 +39,8 @@ struct memory_estimate {
 #define MEMORY_OF_PROCESS ((uint64_t)13 << 20) /**< code, oneDNN's primitives, the scratch of kernels */
 #define MEMORY_OF_SAMPLE  ((uint64_t)4 << 20)  /**< oneDNN's primitives for the products of single rows */
 #define MEMORY_OF_CASTS   ((uint64_t)3 << 20)  /**< oneDNN's copies of operands that were cast */
-#define MEMORY_OF_NETWORK ((uint64_t)7 << 20)  /**< a fabric's buffers, and scratch of collectives */
+#define MEMORY_OF_NETWORK ((uint64_t)6 << 20)  /**< a fabric's buffers */
+#define MEMORY_OF_SUMS    ((uint64_t)1 << 20)  /**< scratch of collectives over it, at least */
 
 /** What estimates of one network share, kept by a caller that makes many: this makes them cheaper. Zeroed: nothing yet.
  * Belongs to one thread. */
