@@ -34,6 +34,8 @@ static const struct configuration_variable variables[] = {
      "a rank that calls weft_progress() hangs after this long without a call, and ends; also of weft train"},
     {"WEFT_HEAP", "bytes: 512M, 8G", "from the machine's limits", "limit of the memory that weft_alloc() hands out"},
     {"WEFT_HOST", "any text", "the system's host name", "name of this rank's host in messages"},
+    {"WEFT_HOST_TOKEN", "64 hexadecimal digits", "set by the platform",
+     "what a job of weft serve --engine slurm proves to the server that it is the attempt's; runs do not get it"},
     {"WEFT_INTERFACE", "interfaces or addresses", "those that reach the other ranks",
      "bind to this network interface, or to these, side by side, with commas between"},
     {"WEFT_JOB_DIR", "a directory", "set by weft run --job-dir", "weft train appends its events to events.jsonl there"},
@@ -86,7 +88,8 @@ static const struct configuration_variable variables[] = {
      "DNNL_MAX_CPU_ISA"},
     {"XDG_CACHE_HOME", "a directory", "HOME and .cache",
      "where measured links and sweeps are kept, in weft, and code that weft submit has sent, for a week"},
-    {"XDG_CONFIG_HOME", "a directory", "HOME and .config", "where your token for a Weft server and your keys for weft ssh-config are, in weft"},
+    {"XDG_CONFIG_HOME", "a directory", "HOME and .config",
+     "where your token for a Weft server and your keys for weft ssh-config are, in weft"},
     {"XDG_STATE_HOME", "a directory", "HOME and .local/state",
      "where weft run keeps its records, in weft/runs, and weft serve its state, in weft/platform"},
 };
