@@ -21,6 +21,7 @@
 #define NODES_SECONDS   10.0  /* between two looks at the nodes */
 #define FORGOT_SECONDS  10.0  /* an acknowledged job that is not in the queue after this was forgotten by slurmctld */
 #define PENDING_SECONDS 300.0 /* a job that waits longer for its nodes is given up: others were faster */
+#define GONE_SECONDS    20.0  /* likewise, where its nodes are not there */
 #define LINGER_SECONDS  20.0  /* for a job whose nodes have all ended */
 #define RETRY_SECONDS   10.0  /* until a submission that was refused for now is tried again */
 #define SUBMITS_MOST    3     /* of an attempt, while slurmctld forgets them */
@@ -177,6 +178,13 @@ static bool blames_host(const char *state)
     return false;
 }
 
+/* How long a job may wait: less for nodes that have gone since it was placed than for those that others use. */
+static double pending_limit(const char *reason)
+{
+    const bool gone = strstr(reason, "NotAvail") || strstr(reason, "Down") || strstr(reason, "DOWN");
+    return gone ? GONE_SECONDS : PENDING_SECONDS;
+}
+
 static void deal_with(struct queue_look *look, const struct own_job *job)
 {
     struct driven *driven = driver_find(look->driver, &job->attempt);
@@ -192,12 +200,13 @@ static void deal_with(struct queue_look *look, const struct own_job *job)
     driven->job = job->id;
     driven->submit = false;
     driven->seen = job->state != SLURM_JOB_ENDED;
+    driven->submitted_at = driven->submitted_at ? driven->submitted_at : clock_now(); /* of the time before a restart */
     if (job->state == SLURM_JOB_ENDED)
         give_up_for(driven, blames_host(job->state_word) ? REMOTE_END_BY_HOST : REMOTE_END_AGAIN,
                     "Slurm's job %" PRIu64 " ended before its nodes had begun: %s%s%s", job->id, job->state_word,
                     *job->reason ? ", " : "", job->reason);
     else if (job->state == SLURM_JOB_PENDING && driven->submitted_at &&
-             clock_now() > seconds_from(driven->submitted_at, PENDING_SECONDS))
+             clock_now() > seconds_from(driven->submitted_at, pending_limit(job->reason)))
         give_up_for(driven, REMOTE_END_AGAIN, "Slurm's job %" PRIu64 " has waited for its nodes for too long: %s",
                     job->id, job->reason);
     else if (job->held)
