@@ -244,8 +244,8 @@ static void submitting_tells_refusals_from_outages(void **state)
     static const char *const outages[] = {
         "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)\n",
         "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n",
-        "sbatch: error: Munge encode failed: Failed to access \"/run/munge/munge.socket.2\"\n"
-        "sbatch: error: Batch job submission failed: Protocol authentication error\n",
+        ("sbatch: error: Munge encode failed: Failed to access \"/run/munge/munge.socket.2\"\n"
+         "sbatch: error: Batch job submission failed: Protocol authentication error\n"),
         "sbatch: fatal: Could not establish a configuration source\n",
     };
     for (size_t i = 0; i < sizeof outages / sizeof *outages; i++) {
