@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 weft_status engine_directory_unknown(const struct attempt *attempt, struct error *error)
 {
@@ -23,19 +24,29 @@ weft_status engine_directory_nodes(const char *root, const struct attempt *attem
     struct node_order order;
     char directory[FILE_PATH_BYTES];
     bool found = false;
-    weft_status status = node_directory(directory, root, attempt, ATTEMPT_NODES_MOST, error);
+    weft_status status = node_directory(directory, root, attempt, ATTEMPT_NODES_MOST, error), failed = WEFT_OK;
     if (status != WEFT_OK)
         return status;
     DIR *numbers = attempt_is_valid(attempt) ? opendir(directory) : NULL;
+    if (!numbers && attempt_is_valid(attempt) && errno != ENOENT && errno != ENOTDIR)
+        return error_system(error, "cannot read the directory '%s'", directory);
     for (const char *name; !found && (name = file_listing_next(numbers));) {
-        char node[FILE_PATH_BYTES];
-        if (file_join(node, directory, name, NULL) != WEFT_OK || node_order_load(node, &order, NULL) != WEFT_OK)
+        char node[FILE_PATH_BYTES], path[FILE_PATH_BYTES];
+        if (file_join(node, directory, name, NULL) != WEFT_OK || file_join(path, node, "order", NULL) != WEFT_OK ||
+            (access(path, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR)))
             continue;
+        status = node_order_load(node, &order, NULL);
+        if (status != WEFT_OK) {
+            failed = status == WEFT_ERROR_DATA ? failed : status;
+            continue;
+        }
         found = true;
         *nodes = order.nodes;
         node_order_free(&order);
     }
     file_listing_close(numbers);
+    if (!found && failed != WEFT_OK)
+        return error_set(error, failed, "the orders in '%s' cannot be read", directory);
     return found ? WEFT_OK : engine_directory_unknown(attempt, error);
 }
 

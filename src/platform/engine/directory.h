@@ -23,7 +23,7 @@ struct engine_owner {
 /** "there is no attempt 3 of run 12"; returns STATE. */
 weft_status engine_directory_unknown(const struct attempt *attempt, struct error *error);
 
-/** The number of nodes of an attempt, from any of its orders. Errors: STATE if there is none. */
+/** The number of nodes of an attempt, from any of its orders. Errors: STATE if there is none; SYSTEM if that cannot be read. */
 weft_status engine_directory_nodes(const char *root, const struct attempt *attempt, uint32_t *nodes,
                                    struct error *error);
 

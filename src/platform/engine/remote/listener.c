@@ -141,16 +141,19 @@ static void put_secrets(struct buffer *payload, const struct node_order *order)
 }
 
 /* A stop that was asked for; also to a host that only prepares its node. */
-static void say_stop(struct remote_link *link)
+static bool say_stop(struct remote_link *link)
 {
     struct buffer payload = {0};
     struct node_stop stop;
     bool found;
-    if (node_stop_load(link->node->directory, &stop, &found, NULL) != WEFT_OK || !found)
-        return;
+    if (node_stop_load(link->node->directory, &stop, &found, NULL) != WEFT_OK)
+        return false; /* at the next tick */
+    if (!found)
+        return true;
     buffer_put_u32(&payload, (uint32_t)stop.signal);
     buffer_put_u64(&payload, stop.grace);
     tls_stream_send_buffer(link->stream, REMOTE_STOP, &payload);
+    return true;
 }
 
 static void send_order(struct remote_link *link, struct error *error)
@@ -251,12 +254,12 @@ static void say_orders(struct remote_link *link)
     struct buffer payload = {0};
     char message[ERROR_TEXT_BYTES];
     bool found;
-    say_stop(link);
+    node->to_stop = !say_stop(link);
     if (node_remark_take(node->directory, message, sizeof message, &found, NULL) == WEFT_OK && found) {
         buffer_put_text(&payload, message);
         tls_stream_send_buffer(link->stream, REMOTE_REMARK, &payload);
     }
-    node->to_stop = node->to_remark = false;
+    node->to_remark = false;
 }
 
 static void hear_held(struct remote_link *link)
@@ -459,10 +462,14 @@ static void listener_tick(evutil_socket_t none, short what, void *context)
     look_for_silence(remote, now);
     for (struct remote_link *link = remote->links, *next; link; link = next) {
         next = link->next;
-        if (!link->node && now > link->opened_at + (uint64_t)(HELLO_SECONDS * 1e9))
+        if (!link->node && now > link->opened_at + (uint64_t)(HELLO_SECONDS * 1e9)) {
             close_link(link, false);
-        else if (link->node && tls_stream_queued(link->stream) < WAITING_STREAMS)
+            continue;
+        }
+        if (link->node && tls_stream_queued(link->stream) < WAITING_STREAMS)
             tls_stream_send(link->stream, REMOTE_ALIVE, NULL, 0);
+        if (link->node && link->node->to_stop && link->ordered)
+            say_orders(link);
     }
     remote->ticked_at = now;
     event_add(remote->accept_event, NULL);

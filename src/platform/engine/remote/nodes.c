@@ -67,10 +67,13 @@ weft_status remote_node_find(struct remote *remote, const struct attempt *attemp
         return error_memory(error, sizeof *made, "a node");
     *made = (struct remote_node){.attempt = *attempt, .node = number, .reader = {.file = -1}, .journal = {.file = -1}};
     weft_status status = WEFT_OK;
+    errno = 0;
     if (!attempt_is_valid(attempt) || number >= ATTEMPT_NODES_MOST ||
         !engine_directory_find(remote->directory, attempt, number, made->directory) ||
         !engine_directory_is_own(&owner, made->directory))
-        status = engine_directory_unknown(attempt, error);
+        status = errno && errno != ENOENT && errno != ENOTDIR
+                     ? error_system(error, "cannot look for node %u of run %s", number, attempt->run)
+                     : engine_directory_unknown(attempt, error);
     if (status == WEFT_OK)
         status = load_node(remote, made, error);
     if (status != WEFT_OK) {

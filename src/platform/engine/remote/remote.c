@@ -240,21 +240,28 @@ weft_status remote_heard(struct remote *remote, engine_heard_visit *visit, void 
 weft_status remote_gone(struct remote *remote, const struct attempt *attempt, uint32_t number, bool kill, bool *gone,
                         struct error *error)
 {
+    static const char given_up[] = "given up"; /* no process has this name: whichever comes for the node is refused */
     struct remote_node *node;
-    (void)error;
+    char path[FILE_PATH_BYTES], directory[FILE_PATH_BYTES];
+    struct error refusal = {0};
     pthread_mutex_lock(&remote->lock);
-    *gone = true; /* a node that is not known does not run */
-    if (remote_node_find(remote, attempt, number, &node, NULL) == WEFT_OK) {
-        *gone = !node->link;
+    weft_status status = remote_node_find(remote, attempt, number, &node, &refusal);
+    *gone = status == WEFT_ERROR_STATE; /* a node that is not known does not run */
+    if (status == WEFT_OK) {
         node->to_refuse = node->to_refuse || kill;
-        if (*gone && kill) { /* no process has this name: whichever comes for the node is refused */
-            (void)remote_node_bind(node, "given up", NULL);
+        *gone = !node->link && (!kill || remote_node_bind(node, given_up, &refusal) == WEFT_OK);
+        if (*gone && kill)
             remote_node_remove(remote, node);
-        }
+    } else if (status == WEFT_ERROR_DATA && kill) { /* its journal is damaged; hosts that ask are refused */
+        *gone = node_directory(directory, remote->directory, attempt, number, NULL) == WEFT_OK &&
+                file_join(path, directory, "instance", NULL) == WEFT_OK &&
+                file_write(path, given_up, sizeof given_up - 1, &refusal) == WEFT_OK &&
+                file_join(path, directory, "ended", NULL) == WEFT_OK && file_write(path, "", 0, &refusal) == WEFT_OK;
     }
     pthread_mutex_unlock(&remote->lock);
     remote_listener_wake(remote);
-    return WEFT_OK;
+    return status == WEFT_ERROR_SYSTEM || status == WEFT_ERROR_MEMORY ? error_set(error, status, "%s", refusal.text)
+                                                                      : WEFT_OK;
 }
 
 weft_status remote_attempts(struct remote *remote, engine_attempt_visit *visit, void *context, struct error *error)

@@ -187,6 +187,8 @@ void tls_stream_send_buffer(struct tls_stream *stream, uint16_t kind, struct buf
 {
     if (!payload->failed)
         tls_stream_send(stream, kind, buffer_begin(payload), buffer_size(payload));
+    else
+        bufferevent_trigger_event(stream->bufferevent, BEV_EVENT_ERROR, BEV_TRIG_DEFER_CALLBACKS);
     buffer_free(payload);
 }
 

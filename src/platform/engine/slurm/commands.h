@@ -146,7 +146,7 @@ struct slurm_node {
     bool reserved;            /**< in an active reservation: jobs outside it wait */
     uint32_t cpus, cpus_used; /**< Slurm's unit: cores or hardware threads, without those set aside for the system */
     uint32_t gpus, gpus_used;
-    uint64_t memory, memory_used; /**< bytes, as configured and as allocated to jobs */
+    uint64_t memory, memory_used; /**< bytes: that jobs may have (without MemSpecLimit), and that they have */
 };
 
 typedef bool slurm_node_visit(void *context, const struct slurm_node *node);

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +20,7 @@
 #define NODES_SECONDS   10.0  /* between two looks at the nodes */
 #define FORGOT_SECONDS  10.0  /* an acknowledged job that is not in the queue after this was forgotten by slurmctld */
 #define PENDING_SECONDS 300.0 /* a job that waits longer for its nodes is given up: others were faster */
+#define BEGIN_SECONDS   660.0 /* for the processes of a job that runs, which try for ten minutes to reach the server */
 #define GONE_SECONDS    20.0  /* likewise, where its nodes are not there */
 #define LINGER_SECONDS  20.0  /* for a job whose nodes have all ended */
 #define RETRY_SECONDS   10.0  /* until a submission that was refused for now is tried again */
@@ -37,11 +37,12 @@ struct driven {
     uint64_t job; /* 0: not known */
     bool submit, cancel;
     bool seen;   /* at the last look, and not ended */
+    bool runs;   /* likewise, as RUNNING */
     bool looked; /* since the last submission that had no answer, or the start of the server */
     uint32_t submits;
-    uint64_t submitted_at, ended_at, retry_at; /* 0: not */
-    struct driver_state state;                 /* as it was found last */
-    char why[512];                             /* it is given up; "": it is not */
+    uint64_t submitted_at, runs_since, ended_at, retry_at; /* 0: not */
+    struct driver_state state;                             /* as it was found last */
+    char why[512];                                         /* it is given up; "": it is not */
     enum remote_end how;
     struct driven *next;
 };
@@ -192,12 +193,16 @@ static void deal_with(struct queue_look *look, const struct own_job *job)
     const bool same = driven && strcmp(driven->comment, job->comment) == 0 && strcmp(driven->user, job->user) == 0;
     if (driven && !same)
         return; /* a stranger's, with a comment that looks like ours */
-    if (!driven || (driven->job && driven->job != job->id)) {
+    const bool runs = driven && job->state == SLURM_JOB_RUNNING && !driven->runs;
+    if (!driven || (driven->job && driven->job != job->id && !runs)) {
         if (live)
             doom(look, job->id); /* of an attempt that is over, or one that slurmctld seemed to have forgotten */
         return;
     }
     driven->job = job->id;
+    driven->runs = driven->runs || runs;
+    if (runs && !driven->runs_since)
+        driven->runs_since = clock_now();
     driven->submit = false;
     driven->seen = job->state != SLURM_JOB_ENDED;
     driven->submitted_at = driven->submitted_at ? driven->submitted_at : clock_now(); /* of the time before a restart */
@@ -209,6 +214,10 @@ static void deal_with(struct queue_look *look, const struct own_job *job)
              clock_now() > seconds_from(driven->submitted_at, pending_limit(job->reason)))
         give_up_for(driven, REMOTE_END_AGAIN, "Slurm's job %" PRIu64 " has waited for its nodes for too long: %s",
                     job->id, job->reason);
+    else if (runs && driven->state.known && !driven->state.all_begun &&
+             clock_now() > seconds_from(driven->runs_since, BEGIN_SECONDS))
+        give_up_for(driven, REMOTE_END_BY_HOST, "Slurm's job %" PRIu64 " runs, and its nodes have not all begun",
+                    job->id);
     else if (job->held)
         give_up_for(driven, REMOTE_END_AGAIN, "Slurm holds job %" PRIu64 ": %s", job->id, job->reason);
     driven->cancel = driven->cancel || (*driven->why && driven->seen && !driven->state.any_begun);
@@ -250,6 +259,9 @@ static void settle_attempts(struct driver *driver, struct queue_look *look)
             continue;
         if (state->ended) {
             driven_free(driver, driven);
+        } else if (driven->submit &&
+                   state->any_begun) { /* of a job that was forgotten: a second one would not be whole */
+            give_up_for(driven, REMOTE_END_AGAIN, "Slurm does not know its job any more");
         } else if (driven->job && !*driven->why && now > seconds_from(driven->submitted_at, FORGOT_SECONDS)) {
             /* Processes of a forgotten job may run on; those that have begun are known, and end by themselves. */
             if (state->all_begun || !state->known)
@@ -274,9 +286,11 @@ static weft_status look_at_queue(struct driver *driver, struct queue_look *look,
     if (status != WEFT_OK)
         return status;
     pthread_mutex_lock(&driver->lock);
-    for (struct driven *each = driver->attempts; each; each = each->next)
+    for (struct driven *each = driver->attempts; each; each = each->next) {
         each->seen = each->submitted_at > began; /* since then it was submitted: not to be missed */
-    for (int others = 0; others < 2; others++)   /* of two jobs of an attempt, the one that runs is its own */
+        each->runs = false;
+    }
+    for (int others = 0; others < 2; others++) /* of two jobs of an attempt, the one that runs is its own */
         for (size_t i = 0; i < look->job_count; i++)
             if ((look->jobs[i].state == SLURM_JOB_RUNNING) == !others)
                 deal_with(look, &look->jobs[i]);
@@ -416,17 +430,21 @@ static void driver_press(struct driver *driver)
 }
 
 weft_status driver_submit(struct driver *driver, const struct attempt *attempt, const char *mark,
-                          const struct slurm_submission *submission, bool is_new, struct error *error)
+                          const struct slurm_submission *submission, enum driver_begin begin, struct error *error)
 {
     weft_status status = WEFT_OK;
     pthread_mutex_lock(&driver->lock);
     struct driven *driven = driver_find(driver, attempt);
     if (!driven && (driven = calloc(1, sizeof *driven))) {
-        *driven = (struct driven){.attempt = *attempt, .submit = submission != NULL, .looked = is_new};
+        *driven = (struct driven){
+            .attempt = *attempt, .submit = submission && begin != DRIVER_HAS_BEGUN, .looked = begin == DRIVER_NEW};
         snprintf(driven->comment, sizeof driven->comment, COMMENT, driver->platform, attempt->run, attempt->epoch,
                  mark);
-        snprintf(driven->user, sizeof driven->user, "%s",
-                 submission && submission->user ? submission->user : driver->user);
+        if (submission) /* squeue prints names, and no numbers, of users */
+            snprintf(driven->user, sizeof driven->user, "%s",
+                     !submission->user                                          ? driver->user
+                     : submission->user[strspn(submission->user, "0123456789")] ? submission->user
+                                                                                : "");
         if (submission)
             status = submission_copy(submission, &driven->submission, &driven->texts, error);
         driven->submission.comment = driven->comment;
@@ -492,15 +510,6 @@ void driver_close(struct driver *driver)
     free(driver);
 }
 
-static void name_own_user(struct driver *driver)
-{
-    const struct passwd *own = getpwuid(geteuid());
-    if (own)
-        snprintf(driver->user, sizeof driver->user, "%s", own->pw_name);
-    else
-        snprintf(driver->user, sizeof driver->user, "%u", (unsigned)geteuid());
-}
-
 weft_status driver_open(const struct driver_config *config, struct driver **driver, struct error *error)
 {
     pthread_condattr_t monotonic;
@@ -511,7 +520,7 @@ weft_status driver_open(const struct driver_config *config, struct driver **driv
     }
     made->config = *config;
     snprintf(made->platform, sizeof made->platform, "%s", config->platform);
-    name_own_user(made);
+    snprintf(made->user, sizeof made->user, "%s", config->user ? config->user : "");
     pthread_mutex_init(&made->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

@@ -18,6 +18,7 @@ enum node_field {
     NODE_GRES_USED,
     NODE_ADDRESS,
     NODE_MEMORY,
+    NODE_MEMORY_KEPT,
     NODE_MEMORY_USED,
     NODE_STATE,
     NODE_PARTITIONS,
@@ -27,8 +28,8 @@ enum node_field {
 
 /* As scontrol writes them. CPUEfctv leaves out processors that are set aside for the system; Slurm 21.08 lacks it. */
 static const char *const node_keys[NODE_FIELDS] = {
-    "NodeName=", "CPUAlloc=",   "CPUEfctv=", "CPUTot=", "ActiveFeatures=", "Gres=",  "GresUsed=",
-    "NodeAddr=", "RealMemory=", "AllocMem=", "State=",  "Partitions=",     "Reason="};
+    "NodeName=", "CPUAlloc=",   "CPUEfctv=",     "CPUTot=",   "ActiveFeatures=", "Gres=",       "GresUsed=",
+    "NodeAddr=", "RealMemory=", "MemSpecLimit=", "AllocMem=", "State=",          "Partitions=", "Reason="};
 
 /* ---- a line ---- */
 
@@ -117,6 +118,8 @@ static uint32_t read_count(const char *text)
 
 static void read_node(const char *const fields[NODE_FIELDS], struct slurm_node *node)
 {
+    const uint64_t memory = strtoull(fields[NODE_MEMORY], NULL, 10),
+                   kept = strtoull(fields[NODE_MEMORY_KEPT], NULL, 10);
     *node = (struct slurm_node){
         .name = fields[NODE_NAME],
         .address = *fields[NODE_ADDRESS] ? fields[NODE_ADDRESS] : fields[NODE_NAME],
@@ -128,7 +131,7 @@ static void read_node(const char *const fields[NODE_FIELDS], struct slurm_node *
         .cpus_used = read_count(fields[NODE_CPUS_USED]),
         .gpus = slurm_gpu_count(fields[NODE_GRES]),
         .gpus_used = slurm_gpu_count(fields[NODE_GRES_USED]),
-        .memory = strtoull(fields[NODE_MEMORY], NULL, 10) * MEBIBYTE,
+        .memory = (memory > kept ? memory - kept : 0) * MEBIBYTE,
         .memory_used = strtoull(fields[NODE_MEMORY_USED], NULL, 10) * MEBIBYTE,
     };
     read_state(node);

@@ -7,10 +7,13 @@
 #include "platform/engine/slurm/internal/driver.h"
 #include "platform/engine/slurm/internal/submission.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define MARK_DIGITS   16  /* of the token, in a job's comment */
@@ -132,8 +135,20 @@ static weft_status raise_shared_fence(const struct engine_order *order, struct e
             return WEFT_OK; /* a directory of somebody's own */
         *slash = '\0';
     }
+    char run[FILE_PATH_BYTES], fence[FILE_PATH_BYTES];
+    struct attempt of_run = order->attempt;
+    of_run.epoch = 0;
     weft_status status = file_join(fences, runs, REMOTE_FENCES, error);
-    return status == WEFT_OK ? node_fence_raise(fences, &order->attempt, error) : status;
+    if (status == WEFT_OK)
+        status = node_fence_raise(fences, &order->attempt, error);
+    if (status == WEFT_OK)
+        status = node_directory(run, fences, &of_run, 0, error);
+    if (status == WEFT_OK)
+        status = file_join(fence, run, "fence", error);
+    /* Hosts read it as the run's account, whatever this server's umask is. */
+    if (status == WEFT_OK && (chmod(fences, 0711) != 0 || chmod(run, 0711) != 0 || chmod(fence, 0644) != 0))
+        status = error_system(error, "cannot let hosts read '%s'", fence);
+    return status;
 }
 
 /* The file with the job of an attempt, for the next start of the server. */
@@ -192,7 +207,8 @@ static weft_status slurm_start(struct engine *engine, const struct engine_order 
     if (status == WEFT_OK && is_new)
         status = submission_save(path, &submission, error);
     if (status == WEFT_OK)
-        status = driver_submit(slurm->driver, &order->attempt, mark_of(token, mark), &submission, is_new, error);
+        status = driver_submit(slurm->driver, &order->attempt, mark_of(token, mark), &submission,
+                               is_new ? DRIVER_NEW : DRIVER_LOOKS_FIRST, error);
     buffer_free(&script);
     buffer_free(&needs.names);
     return status;
@@ -251,20 +267,20 @@ static bool take_up(void *context, const struct attempt *attempt, uint32_t nodes
     const struct driver_state state = own ? tell_state(slurm, attempt) : (struct driver_state){.ended = true};
     if (state.ended)
         return true;
-    weft_status status = job_path(slurm, attempt, path, &error);
-    if (status == WEFT_OK && !file_exists(path))
-        return true; /* start() comes again */
-    if (status == WEFT_OK)
-        status = submission_load(path, &submission, &texts, &error);
-    if (status == WEFT_OK)
-        status = remote_token(slurm->remote, attempt, token, &error);
-    if (status == WEFT_OK)
-        status = driver_submit(slurm->driver, attempt, mark_of(token, mark), state.all_begun ? NULL : &submission,
-                               false, taking->error);
-    else
+    taking->status = job_path(slurm, attempt, path, taking->error);
+    if (taking->status == WEFT_OK && access(path, F_OK) != 0 && errno == ENOENT)
+        return true; /* it has no job yet: start() comes again */
+    /* An attempt that is not known here would have its job canceled. */
+    if (taking->status == WEFT_OK)
+        taking->status = remote_token(slurm->remote, attempt, token, taking->error);
+    if (taking->status != WEFT_OK)
+        return false;
+    const bool read = submission_load(path, &submission, &texts, &error) == WEFT_OK;
+    if (!read)
         fprintf(stderr, "weft: %s\n", error.text);
+    taking->status = driver_submit(slurm->driver, attempt, mark_of(token, mark), read ? &submission : NULL,
+                                   state.all_begun ? DRIVER_HAS_BEGUN : DRIVER_LOOKS_FIRST, taking->error);
     free(texts);
-    taking->status = status == WEFT_ERROR_MEMORY ? status : WEFT_OK;
     return taking->status == WEFT_OK;
 }
 
@@ -361,10 +377,19 @@ static weft_status name_server(struct engine_slurm *slurm, const char *address, 
     return WEFT_OK;
 }
 
+/* NULL: it has no name. */
+static const char *own_user(char *user, size_t room)
+{
+    const struct passwd *own = getpwuid(geteuid());
+    if (own)
+        snprintf(user, room, "%s", own->pw_name);
+    return own ? user : NULL;
+}
+
 weft_status engine_slurm_open(const struct engine_slurm_config *config, struct engine **engine, struct error *error)
 {
     struct slurm_commands *commands;
-    char hosts[FILE_PATH_BYTES];
+    char hosts[FILE_PATH_BYTES], user[64];
     struct engine_slurm *slurm = calloc(1, sizeof *slurm);
     if (!slurm)
         return error_memory(error, sizeof *slurm, "the engine of Slurm");
@@ -410,6 +435,7 @@ weft_status engine_slurm_open(const struct engine_slurm_config *config, struct e
     const struct driver_config driver = {.commands = status == WEFT_OK ? commands : NULL,
                                          .platform = config->platform,
                                          .hosts = hosts,
+                                         .user = config->login ? NULL : own_user(user, sizeof user),
                                          .calls = {.state = tell_state, .give_up = give_up, .context = slurm}};
     if (status == WEFT_OK) {
         status = remote_open(&remote, &slurm->remote, error);

@@ -44,6 +44,7 @@ struct driver_calls {
 struct driver_config {
     struct slurm_commands *commands; /**< the driver closes them */
     const char *platform;
+    const char *user;  /**< whose jobs are those of submissions without a user, by squeue; NULL: not known */
     const char *hosts; /**< file that keeps the nodes as they were seen last */
     struct driver_calls calls;
 };
@@ -56,13 +57,17 @@ weft_status driver_open(const struct driver_config *config, struct driver **driv
 weft_status driver_start(struct driver *driver, struct error *error);
 void driver_close(struct driver *driver);
 
-/**
- * Have a job for an attempt; nothing happens if there is one. Everything is copied; the job's comment has the `mark`. Unless it
- * `is_new`, the queue is looked at first. `submission` NULL: all of its nodes have begun, and it only may have a job. Errors:
- * MEMORY.
- */
+/** What is known of an attempt's job. */
+enum driver_begin {
+    DRIVER_NEW,         /**< there is none */
+    DRIVER_LOOKS_FIRST, /**< there may be one in the queue; if not, it is submitted */
+    DRIVER_HAS_BEGUN,   /**< all nodes have begun: there may be one, and it is not submitted again */
+};
+
+/** Have a job for an attempt; nothing happens if there is one. Everything is copied; the job's comment has the `mark`.
+ * `submission` NULL: it is not known any more, so the job is not submitted again. Errors: MEMORY. */
 weft_status driver_submit(struct driver *driver, const struct attempt *attempt, const char *mark,
-                          const struct slurm_submission *submission, bool is_new, struct error *error);
+                          const struct slurm_submission *submission, enum driver_begin begin, struct error *error);
 
 /** Its job is to end. */
 void driver_cancel(struct driver *driver, const struct attempt *attempt);
