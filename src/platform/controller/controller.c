@@ -351,7 +351,7 @@ weft_status controller_step(struct controller *controller, int64_t now, int64_t 
         *next = accrues;
     if (controller->parked && *next > controller->accrues_at)
         *next = controller->accrues_at > now ? controller->accrues_at : now;
-    if (!controller->config.engine->one_machine && *next > controller->hosts_at)
+    if (controller->config.engine->hosts_change && *next > controller->hosts_at)
         *next = controller->hosts_at > now ? controller->hosts_at : now;
     if (controller->pause_ends && *next > controller->pause_ends)
         *next = controller->pause_ends;

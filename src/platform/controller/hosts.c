@@ -62,7 +62,7 @@ static bool see_host(void *context, const struct engine_host *host)
     memcpy(row.host, added->name, sizeof row.host);
     memcpy(row.pod, added->pod, sizeof row.pod);
     seen->status = registry_host_put(controller->config.registry, &row, seen->now, seen->error);
-    if (seen->status == WEFT_OK && !host->up)
+    if (seen->status == WEFT_OK && controller->config.engine->hosts_change && !host->up)
         seen->status =
             registry_host_lose(controller->config.registry, host->name, host->reason, seen->now, seen->error);
     return seen->status == WEFT_OK;
@@ -170,7 +170,7 @@ weft_status hosts_look(struct controller *controller, int64_t now, struct error 
 {
     struct engine *engine = controller->config.engine;
     struct hosts_seen seen = {controller, now, WEFT_OK, error, false};
-    if (engine->one_machine || (controller->hosts_at && now < controller->hosts_at))
+    if (!engine->hosts_change || (controller->hosts_at && now < controller->hosts_at))
         return WEFT_OK;
     controller->hosts_at = now + HOSTS_PERIOD;
     weft_status status = engine->hosts(engine, look_at_host, &seen, error);
@@ -214,7 +214,7 @@ bool hosts_suffice(const struct controller *controller, const struct controlled_
 }
 
 /* What can be done about hosts that take no runs: so many are in each state. */
-static void advise(const uint32_t closed[REGISTRY_HOST_STATES], bool one_machine, char *text, size_t size)
+static void advise(const uint32_t closed[REGISTRY_HOST_STATES], bool hosts_change, char *text, size_t size)
 {
     const uint32_t drained = closed[REGISTRY_HOST_DRAINED], cordoned = closed[REGISTRY_HOST_CORDONED];
     uint32_t lost = 0;
@@ -226,7 +226,7 @@ static void advise(const uint32_t closed[REGISTRY_HOST_STATES], bool one_machine
                                             : "";
     snprintf(text, size, "%s%s%s", opens, *opens && lost ? ", " : "",
              !lost         ? ""
-             : one_machine ? "a lost one is back when the server is started with it"
+             : !hosts_change ? "a lost one is back when the server is started with it"
                            : "'weft nodes' says why one is lost; it is back when the cluster has it again");
 }
 
@@ -272,7 +272,7 @@ char *hosts_say(const struct controller *controller, const struct controlled_run
     if (open)
         snprintf(open_now, sizeof open_now, "only %u take%s", open, open == 1 ? "s" : "");
     name_closed(controller, run->slots, closed, sizeof closed, states);
-    advise(states, controller->config.engine->one_machine, advice, sizeof advice);
+    advise(states, controller->config.engine->hosts_change, advice, sizeof advice);
     snprintf(text, size, "waits for %s; %s runs now; closed: %s; %s", asks, open_now, closed, advice);
     return text;
 }

@@ -130,6 +130,9 @@ struct engine {
     /** All hosts are this machine: if start() fails with SYSTEM, it fails for all of them now. */
     bool one_machine;
 
+    /** Whether its hosts are up changes while it is open: hosts() is asked now and then. */
+    bool hosts_change;
+
     /** Its hosts have nothing of this machine's disk: orders have `files`, which it brings there. */
     bool sends_files;
 

@@ -395,6 +395,7 @@ weft_status engine_slurm_open(const struct engine_slurm_config *config, struct e
         return error_memory(error, sizeof *slurm, "the engine of Slurm");
     slurm->engine = (struct engine){
         .name = "slurm",
+        .hosts_change = true,
         .sends_files = !config->shared,
         .heartbeat = NODE_HEARTBEAT,
         .descriptor = -1,
