@@ -2,6 +2,7 @@
 #include "platform/engine/order.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,4 +108,12 @@ weft_status engine_order_of_node(const struct engine_order *order, uint32_t numb
     if (status != WEFT_OK)
         node_order_free(made);
     return status;
+}
+
+struct node_stop engine_order_stop(const struct node_order *order, enum engine_end how, uint64_t grace)
+{
+    return (struct node_stop){how == ENGINE_STOP         ? SIGTERM
+                              : how == ENGINE_CHECKPOINT ? SIGUSR1
+                                                         : SIGKILL,
+                              grace ? grace : order->grace};
 }

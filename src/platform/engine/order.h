@@ -18,4 +18,7 @@ weft_status engine_order_check(const struct engine_order *order, const struct st
 weft_status engine_order_of_node(const struct engine_order *order, uint32_t number, const struct string_list *run,
                                  struct node_order *made, struct error *error);
 
+/** The stop that a node gets for stop(): its signal, and the grace period (0: that of its order). */
+struct node_stop engine_order_stop(const struct node_order *order, enum engine_end how, uint64_t grace);
+
 #endif

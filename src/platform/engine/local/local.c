@@ -9,10 +9,10 @@
 #include "platform/agent/journal/file.h"
 #include "platform/engine/directory.h"
 #include "platform/engine/local/internal/state.h"
+#include "platform/engine/order.h"
 
 #include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,10 +124,7 @@ static weft_status stop_node(const char *directory, enum engine_end how, uint64_
     weft_status status = node_order_load(directory, &order, error);
     if (status != WEFT_OK)
         return status;
-    struct node_stop stop = {how == ENGINE_STOP         ? SIGTERM
-                             : how == ENGINE_CHECKPOINT ? SIGUSR1
-                                                        : SIGKILL,
-                             grace ? grace : order.grace};
+    const struct node_stop stop = engine_order_stop(&order, how, grace);
     node_order_free(&order);
     status = node_stop_save(&stop, directory, error);
     if (status == WEFT_OK && node_agent_life(directory, NULL) == NODE_LIVES)

@@ -2,12 +2,9 @@
 #include "platform/engine/remote/host.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "platform/engine/local/local.h"
 #include "platform/engine/remote/internal/certificate.h"
 #include "platform/engine/remote/internal/host_state.h"
-#include "platform/engine/remote/remote.h"
-#include "platform/registry/secret_store.h"
 
 #include <errno.h>
 #include <inttypes.h>

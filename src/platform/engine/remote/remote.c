@@ -6,7 +6,6 @@
 #include "platform/engine/remote/internal/state.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,10 +126,7 @@ static weft_status keep_stop(struct remote_node *node, enum engine_end how, uint
     weft_status status = node_order_load(node->directory, &order, error);
     if (status != WEFT_OK)
         return status;
-    struct node_stop stop = {how == ENGINE_STOP         ? SIGTERM
-                             : how == ENGINE_CHECKPOINT ? SIGUSR1
-                                                        : SIGKILL,
-                             grace ? grace : order.grace};
+    const struct node_stop stop = engine_order_stop(&order, how, grace);
     node_order_free(&order);
     status = node_stop_save(&stop, node->directory, error);
     node->to_stop = true;

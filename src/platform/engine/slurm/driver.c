@@ -13,15 +13,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define LOOK_SECONDS    2.0   /* between two looks at the queue while something is to happen there, */
 #define REST_SECONDS    10.0  /* and while nothing is */
 #define NODES_SECONDS   10.0  /* between two looks at the nodes */
 #define FORGOT_SECONDS  10.0  /* an acknowledged job that is not in the queue after this was forgotten by slurmctld */
 #define PENDING_SECONDS 300.0 /* a job that waits longer for its nodes is given up: others were faster */
-#define BEGIN_SECONDS   660.0 /* for the processes of a job that runs, which try for ten minutes to reach the server */
 #define GONE_SECONDS    20.0  /* likewise, where its nodes are not there */
+#define BEGIN_SECONDS   660.0 /* for the processes of a job that runs, which try for ten minutes to reach the server */
 #define LINGER_SECONDS  20.0  /* for a job whose nodes have all ended */
 #define RETRY_SECONDS   10.0  /* until a submission that was refused for now is tried again */
 #define SUBMITS_MOST    3     /* of an attempt, while slurmctld forgets them */
@@ -31,9 +30,10 @@
 /* An attempt that has a job, or is to have one. */
 struct driven {
     struct attempt attempt;
-    char comment[DRIVER_COMMENT_BYTES], user[USER_BYTES];
+    char comment[DRIVER_COMMENT_BYTES];
+    char user[USER_BYTES]; /* as squeue names it; "": not known */
     struct slurm_submission submission;
-    char *texts;  /* what its pointers point into; NULL: all of its nodes have begun, it is not to be submitted */
+    char *texts;  /* what its pointers point into; NULL: it is not known, and is not submitted again */
     uint64_t job; /* 0: not known */
     bool submit, cancel;
     bool seen;   /* at the last look, and not ended */
@@ -190,7 +190,8 @@ static void deal_with(struct queue_look *look, const struct own_job *job)
 {
     struct driven *driven = driver_find(look->driver, &job->attempt);
     const bool live = job->state != SLURM_JOB_COMPLETING && job->state != SLURM_JOB_ENDED;
-    const bool same = driven && strcmp(driven->comment, job->comment) == 0 && strcmp(driven->user, job->user) == 0;
+    const bool same = driven && strcmp(driven->comment, job->comment) == 0 &&
+                      (!*driven->user || strcmp(driven->user, job->user) == 0);
     if (driven && !same)
         return; /* a stranger's, with a comment that looks like ours */
     const bool runs = driven && job->state == SLURM_JOB_RUNNING && !driven->runs;

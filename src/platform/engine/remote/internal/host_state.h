@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** State of the process on a host (host.c) that its commands (host_command.c) need, too. One thread. */
+/** State of the process on a host, for host.c, host_order.c and host_command.c. One thread. */
 #ifndef WEFT_PLATFORM_ENGINE_REMOTE_INTERNAL_HOST_STATE_H
 #define WEFT_PLATFORM_ENGINE_REMOTE_INTERNAL_HOST_STATE_H
 
