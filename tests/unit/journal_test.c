@@ -220,6 +220,62 @@ static void drops_old_output_alone_and_says_so(void **state)
     assert_true(bytes < 6000 + 2 * 2200 && bytes > 2000);
 }
 
+/* A copy that is brought up to date now and then: the same records with the same sequences and times, and each once. */
+static void a_copy_has_the_same_records(void **state)
+{
+    const char *directory = *state;
+    const struct journal_limits limits = {.segment_bytes = 2000, .output_bytes = 6000};
+    char own[300], other[300];
+    struct journal_writer writer, copy;
+    struct journal_reader from, to;
+    struct journal_record record, copied;
+    bool found = true, there = true;
+    snprintf(own, sizeof own, "%s/own", directory);
+    snprintf(other, sizeof other, "%s/copy", directory);
+    assert_int_equal(journal_writer_open(&writer, own, &limits, NULL), WEFT_OK);
+    for (uint64_t n = 1; n <= 600; n++) {
+        add_numbered(&writer, n);
+        if (n % 70 && n < 600)
+            continue;
+        assert_int_equal(journal_writer_open(&copy, other, &limits, NULL), WEFT_OK);
+        const uint64_t last = copy.next - 1, again = last > 20 ? last - 20 : 0; /* some records come twice */
+        assert_int_equal(journal_reader_open(&from, own, again, NULL), WEFT_OK);
+        while (journal_reader_next(&from, &record, &found, NULL) == WEFT_OK && found)
+            assert_int_equal(journal_append_copy(&copy, &record, NULL), WEFT_OK);
+        journal_reader_close(&from);
+        journal_writer_close(&copy);
+    }
+    journal_writer_close(&writer);
+    assert_int_equal(journal_reader_open(&from, own, 0, NULL), WEFT_OK);
+    assert_int_equal(journal_reader_open(&to, other, 0, NULL), WEFT_OK);
+    uint64_t count = 0, output = 0;
+    for (;;) {
+        assert_int_equal(journal_reader_next(&to, &copied, &there, NULL), WEFT_OK);
+        if (!there)
+            break;
+        output += copied.kind == JOURNAL_OUTPUT ? copied.size : 0;
+        assert_int_equal(journal_reader_next(&from, &record, &found, NULL), WEFT_OK);
+        while (found && record.sequence < copied.sequence) { /* of output, the copy may have dropped more or less */
+            assert_int_equal(record.kind, JOURNAL_OUTPUT);
+            assert_int_equal(journal_reader_next(&from, &record, &found, NULL), WEFT_OK);
+        }
+        while (there && (!found || copied.sequence < record.sequence)) {
+            assert_int_equal(copied.kind, JOURNAL_OUTPUT);
+            assert_int_equal(journal_reader_next(&to, &copied, &there, NULL), WEFT_OK);
+        }
+        if (!there)
+            break;
+        assert_true(found && record.sequence == copied.sequence && record.time == copied.time);
+        assert_true(record.kind == copied.kind && record.size == copied.size);
+        assert_memory_equal(record.text, copied.text, record.size);
+        count++;
+    }
+    assert_true(count > 120); /* all metrics among them */
+    assert_true(output < 4 * limits.output_bytes);
+    journal_reader_close(&from);
+    journal_reader_close(&to);
+}
+
 static void damage_is_told(void **state)
 {
     const char *directory = *state;
@@ -295,6 +351,7 @@ int main(void)
         in_temporary_directory(is_read_from_any_record_on),
         in_temporary_directory(is_read_while_it_is_written_and_torn),
         in_temporary_directory(drops_old_output_alone_and_says_so),
+        in_temporary_directory(a_copy_has_the_same_records),
         in_temporary_directory(damage_is_told),
         in_temporary_directory(a_full_disk_leaves_whole_records),
     };
