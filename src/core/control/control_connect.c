@@ -42,7 +42,10 @@ static weft_status connect_link_open(struct building *building, struct link *lin
 {
     struct control *control = building->control;
     unsigned milliseconds = (unsigned)(control->config.liveness_limit * 1e3);
+    const int yes = 1;
     setsockopt(link->stream.descriptor, IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof milliseconds);
+    /* On a link that data fills, packets are dropped. With timeouts that double, three of the same in a row would look like death. */
+    setsockopt(link->stream.descriptor, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &yes, sizeof yes);
     weft_status status = plane_open_link(control, link, error);
     if (status != WEFT_OK)
         return status;
