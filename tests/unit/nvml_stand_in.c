@@ -112,3 +112,74 @@ int nvmlDeviceGetTotalEnergyConsumption(struct nvml_device *device, unsigned lon
     gpu->millijoules += gpu->growth;
     return gpu->energy;
 }
+
+#ifndef OLD_LIBRARY /* what older libraries lack */
+
+PUBLIC nvml_get_errors nvmlDeviceGetTotalEccErrors;
+PUBLIC nvml_get_rows nvmlDeviceGetRemappedRows;
+PUBLIC nvml_get_slowed nvmlDeviceGetCurrentClocksThrottleReasons;
+PUBLIC nvml_make_events nvmlEventSetCreate;
+PUBLIC nvml_register_events nvmlDeviceRegisterEvents;
+PUBLIC nvml_wait_event nvmlEventSetWait_v2;
+PUBLIC nvml_free_events nvmlEventSetFree;
+
+int nvmlDeviceGetTotalEccErrors(struct nvml_device *device, int error, int counter, unsigned long long *count)
+{
+    const struct nvml_scripted_gpu *gpu = asked(device);
+    *count = error == NVML_ERRORS_UNCORRECTED && counter == NVML_ERRORS_SINCE_DRIVER ? gpu->uncorrected : 1000;
+    return gpu->ecc;
+}
+
+int nvmlDeviceGetRemappedRows(struct nvml_device *device, unsigned *corrected, unsigned *uncorrected, unsigned *pending,
+                              unsigned *failed)
+{
+    const struct nvml_scripted_gpu *gpu = asked(device);
+    *corrected = *uncorrected = *pending = 1; /* a row was remapped, which is no illness */
+    *failed = gpu->rows_failed;
+    return gpu->remapping;
+}
+
+int nvmlDeviceGetCurrentClocksThrottleReasons(struct nvml_device *device, unsigned long long *reasons)
+{
+    const struct nvml_scripted_gpu *gpu = asked(device);
+    *reasons = gpu->reasons;
+    return gpu->clocks;
+}
+
+int nvmlEventSetCreate(struct nvml_event_set **set)
+{
+    nvml_script.sets++;
+    *set = (struct nvml_event_set *)&nvml_script;
+    return NVML_SUCCESS;
+}
+
+int nvmlDeviceRegisterEvents(struct nvml_device *device, unsigned long long types, struct nvml_event_set *set)
+{
+    struct nvml_scripted_gpu *gpu = asked(device);
+    gpu->registered = types == NVML_EVENT_CRITICAL_XID && set == (struct nvml_event_set *)&nvml_script;
+    return gpu->events;
+}
+
+int nvmlEventSetWait_v2(struct nvml_event_set *set, struct nvml_event *event, unsigned milliseconds)
+{
+    (void)milliseconds;
+    if (set != (struct nvml_event_set *)&nvml_script || nvml_script.queued == 0)
+        return NVML_ERROR_TIMEOUT;
+    const struct nvml_scripted_event next = nvml_script.queue[0];
+    struct nvml_scripted_gpu *gpu = &nvml_script.gpus[next.gpu];
+    memmove(&nvml_script.queue[0], &nvml_script.queue[1], --nvml_script.queued * sizeof next);
+    if (next.other_handle) {
+        nvml_script.copies[next.gpu] = *gpu;
+        gpu = &nvml_script.copies[next.gpu];
+    }
+    *event = (struct nvml_event){.device = (struct nvml_device *)gpu, .type = next.type, .data = next.xid};
+    return NVML_SUCCESS;
+}
+
+int nvmlEventSetFree(struct nvml_event_set *set)
+{
+    nvml_script.sets -= set == (struct nvml_event_set *)&nvml_script;
+    return NVML_SUCCESS;
+}
+
+#endif

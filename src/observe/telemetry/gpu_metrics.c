@@ -3,6 +3,7 @@
 
 #include "base/file/file.h"
 #include "base/text.h"
+#include "observe/telemetry/internal/gpu_library.h"
 
 #include <dlfcn.h>
 #include <math.h>
@@ -42,10 +43,20 @@ struct gpu_metrics {
 
 /* ---- the library ---- */
 
-static const char *gpu_metrics_reason_of(const struct gpu_metrics *metrics, int result)
+const char *gpu_metrics_reason(const struct gpu_metrics *metrics, int result)
 {
     const char *text = metrics->library.error_string ? metrics->library.error_string(result) : NULL;
     return text ? text : "no reason told";
+}
+
+void *gpu_metrics_function(const struct gpu_metrics *metrics, const char *name)
+{
+    return metrics->started ? dlsym(metrics->loaded, name) : NULL;
+}
+
+struct nvml_device *gpu_metrics_device(const struct gpu_metrics *metrics, uint32_t index)
+{
+    return metrics->devices[index];
 }
 
 static bool find_functions(struct gpu_metrics *metrics)
@@ -100,7 +111,7 @@ static bool start_library(struct gpu_metrics *metrics)
         snprintf(metrics->library_trouble, sizeof metrics->library_trouble,
                  "GPUs are not looked at: NVML cannot be started: %.200s (%d); nvidia-smi may tell more, and a driver "
                  "that was replaced wants a restart",
-                 gpu_metrics_reason_of(metrics, result), result);
+                 gpu_metrics_reason(metrics, result), result);
     return metrics->started;
 }
 
@@ -178,11 +189,6 @@ void gpu_metrics_close(struct gpu_metrics *metrics)
 
 /* ---- sampling ---- */
 
-static bool is_loss(int result)
-{
-    return result == NVML_ERROR_GPU_IS_LOST || result == NVML_ERROR_RESET_REQUIRED;
-}
-
 /* The first error that means that the GPU is lost, or NVML_SUCCESS. */
 static int read_gpu(const struct library *library, struct nvml_device *device, struct gpu_reading *reading)
 {
@@ -193,26 +199,26 @@ static int read_gpu(const struct library *library, struct nvml_device *device, s
     int result = library->utilization ? library->utilization(device, &utilization) : NVML_ERROR_NOT_SUPPORTED;
     if (result == NVML_SUCCESS && utilization.gpu <= 100)
         reading->used = utilization.gpu / 100.0;
-    if (!is_loss(result))
+    if (!nvml_is_loss(result))
         result = library->memory ? library->memory(device, &memory) : NVML_ERROR_NOT_SUPPORTED;
     if (result == NVML_SUCCESS && memory.used <= memory.total) {
         reading->memory_used = (double)memory.used;
         reading->memory_total = (double)memory.total;
     }
-    if (!is_loss(result))
+    if (!nvml_is_loss(result))
         result = library->power ? library->power(device, &milliwatts) : NVML_ERROR_NOT_SUPPORTED;
     if (result == NVML_SUCCESS && milliwatts <= POWER_MOST * 1e3)
         reading->power = milliwatts * 1e-3;
-    if (!is_loss(result))
+    if (!nvml_is_loss(result))
         result = library->temperature ? library->temperature(device, NVML_TEMPERATURE_GPU, &celsius)
                                       : NVML_ERROR_NOT_SUPPORTED;
     if (result == NVML_SUCCESS && celsius <= TEMPERATURE_MOST)
         reading->temperature = celsius;
-    if (!is_loss(result))
+    if (!nvml_is_loss(result))
         result = library->energy ? library->energy(device, &millijoules) : NVML_ERROR_NOT_SUPPORTED;
     if (result == NVML_SUCCESS)
         reading->energy = (double)millijoules * 1e-3;
-    return is_loss(result) ? result : NVML_SUCCESS;
+    return nvml_is_loss(result) ? result : NVML_SUCCESS;
 }
 
 static void tell_loss(struct gpu_metrics *metrics, uint32_t index, int result)
@@ -222,8 +228,8 @@ static void tell_loss(struct gpu_metrics *metrics, uint32_t index, int result)
         return;
     snprintf(metrics->gpu_trouble, sizeof metrics->gpu_trouble, "GPU %u (%s%s%s) cannot be reached: %.100s (%d)%s",
              index, *reading->name ? reading->name : "not known", *reading->uuid ? ", " : "", reading->uuid,
-             gpu_metrics_reason_of(metrics, result), result,
-             is_loss(result) ? "; drain this host, and reset the GPU or restart the host" : "");
+             gpu_metrics_reason(metrics, result), result,
+             nvml_is_loss(result) ? "; drain this host, and reset the GPU or restart the host" : "");
 }
 
 void gpu_metrics_sample(struct gpu_metrics *metrics)
@@ -236,6 +242,7 @@ void gpu_metrics_sample(struct gpu_metrics *metrics)
         if (result == NVML_SUCCESS)
             result = read_gpu(&metrics->library, metrics->devices[i], reading);
         reading->lost = result != NVML_SUCCESS;
+        reading->result = result;
         if (reading->lost) {
             forget_reading(reading);
             tell_loss(metrics, i, result);

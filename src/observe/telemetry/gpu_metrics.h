@@ -30,6 +30,7 @@ struct gpu_reading {
     char name[NVML_NAME_BYTES]; /**< "NVIDIA H100 80GB HBM3"; "" if it was never told */
     char uuid[NVML_UUID_BYTES]; /**< "GPU-..."; the same in every process and after every restart */
     bool lost;                  /**< it cannot be reached */
+    int result;                 /**< why, a result of the library (internal/nvml.h); NVML_SUCCESS: it is not lost */
     double used;                /**< share, 0 to 1 */
     double memory_used, memory_total;
     double power;       /**< watts */
