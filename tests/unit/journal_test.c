@@ -67,6 +67,7 @@ static void every_kind_comes_back(void **state)
         {.kind = JOURNAL_METRICS, .output = {1, JOURNAL_NO_RANK}, .text = "{}", .size = 2},
         {.kind = JOURNAL_USAGE, .usage = {1u << 30, UINT64_MAX, 12}},
         {.kind = JOURNAL_NOTE, .text = "a message", .size = 10},
+        {.kind = JOURNAL_UNFIT, .text = "GPU 3: it is lost", .size = 17},
         {.kind = JOURNAL_EXITED, .exited = {0, 9, JOURNAL_FENCED, 1}, .text = "why", .size = 3},
     };
     struct journal_writer writer;

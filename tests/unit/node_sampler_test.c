@@ -29,7 +29,7 @@ static struct {
     unsigned usages, measured, events;
     double processor_time, memory;
     uint32_t processes;
-    char notes[4096], event_lines[65536];
+    char notes[4096], illnesses[4096], event_lines[65536];
     struct metric_line last; /* that was measured */
 } found;
 
@@ -40,9 +40,10 @@ static void take(void *context, struct journal_record *record)
         found.processor_time = (double)record->usage.processor_time * 1e-6;
         found.memory = (double)record->usage.memory;
         found.processes = record->usage.processes;
-    } else if (record->kind == JOURNAL_NOTE) {
-        const size_t used = strlen(found.notes);
-        snprintf(found.notes + used, sizeof found.notes - used, "%.*s\n", (int)record->size, record->text);
+    } else if (record->kind == JOURNAL_NOTE || record->kind == JOURNAL_UNFIT) {
+        char *texts = record->kind == JOURNAL_NOTE ? found.notes : found.illnesses;
+        const size_t used = strlen(texts);
+        snprintf(texts + used, sizeof found.notes - used, "%.*s\n", (int)record->size, record->text);
     } else {
         assert_int_equal(record->kind, JOURNAL_METRICS);
         assert_int_equal(record->output.rank, JOURNAL_NO_RANK);
@@ -190,19 +191,92 @@ static void energy_is_its_gpus_and_its_part_of_the_processors(void **state)
     assert_int_equal(script->users, 0);
 }
 
-static void gpus_that_cannot_be_reached_are_told_of_once(void **state)
+static void stand_in_gpus(unsigned count)
 {
-    *script = (struct nvml_script){.count = 1};
-    script->gpus[0].utilization = script->gpus[0].memory = script->gpus[0].power = script->gpus[0].temperature = 15;
+    *script = (struct nvml_script){.count = count};
+    for (unsigned i = 0; i < count; i++) {
+        snprintf(script->gpus[i].name_text, sizeof script->gpus[i].name_text, "Stand-in");
+        snprintf(script->gpus[i].uuid_text, sizeof script->gpus[i].uuid_text, "GPU-%u", i);
+    }
+}
+
+static struct node_sampler *start_on(const struct node_order *order)
+{
+    return start(
+        &(struct node_sampler_config){.order = order, .ancestor = getpid(), .seconds = 0.02, .nvml = NVML_STAND_IN});
+}
+
+static void gpus_that_cannot_be_reached_are_noted_once(void **state)
+{
+    stand_in_gpus(1);
+    script->gpus[0].handle = NVML_ERROR_UNKNOWN;
     const struct node_order order = {.slots = (char *)"0", .gpus = 1, .directory = directory};
-    struct node_sampler *sampler = start(
-        &(struct node_sampler_config){.order = &order, .ancestor = getpid(), .seconds = 0.02, .nvml = NVML_STAND_IN});
+    struct node_sampler *sampler = start_on(&order);
     hear(sampler, 5, 0);
     node_sampler_stop(sampler, 10, take, NULL);
     assert_true(isnan(value_of("system/gpu/0/used")));
     const char *first = strchr(found.notes, '\n');
     assert_non_null(first);
     assert_string_equal(first, "\n");
+    assert_string_equal(found.illnesses, ""); /* nothing is known of it */
+}
+
+static void each_ill_gpu_of_the_node_is_reported_once(void **state)
+{
+    static const char memory[] = "GPU 1 (Stand-in, GPU-1): 2 uncorrectable memory errors since its driver was started; "
+                                 "reset it or replace it\n",
+                      both[] =
+                          "GPU 1 (Stand-in, GPU-1): 2 uncorrectable memory errors since its driver was started; "
+                          "reset it or replace it\nGPU 3 (Stand-in, GPU-3): it cannot be reached: GPU is lost (15); "
+                          "reset it or restart its host\n";
+    stand_in_gpus(4);
+    script->gpus[0].uncorrected = 7; /* of another node */
+    script->gpus[1].uncorrected = 2;
+    const struct node_order order = {.slots = (char *)"1,3", .gpus = 1, .directory = directory};
+    struct node_sampler *sampler = start_on(&order);
+    hear(sampler, 3, 0);
+    assert_string_equal(found.illnesses, memory);
+    script->gpus[1].uncorrected = 3;
+    script->gpus[3].utilization = NVML_ERROR_GPU_IS_LOST;
+    hear(sampler, found.measured + 4, 0);
+    assert_string_equal(found.illnesses, both);
+    /* One that was fit meanwhile, and one that has another illness, are not reported again. */
+    script->gpus[3].utilization = NVML_SUCCESS;
+    script->gpus[1].utilization = NVML_ERROR_GPU_IS_LOST;
+    hear(sampler, found.measured + 4, 0);
+    script->gpus[3].utilization = NVML_ERROR_GPU_IS_LOST;
+    hear(sampler, found.measured + 4, 0);
+    node_sampler_stop(sampler, 10, take, NULL);
+    assert_string_equal(found.illnesses, both);
+    assert_string_equal(found.notes, "");
+    assert_int_equal(script->users, 0);
+    assert_int_equal(script->sets, 0);
+}
+
+static void a_new_node_reports_a_gpu_that_is_ill_still(void **state)
+{
+    stand_in_gpus(1);
+    script->gpus[0].rows_failed = 1;
+    const struct node_order order = {.slots = (char *)"0", .gpus = 1, .directory = directory};
+    for (int node = 0; node < 2; node++) {
+        memset(&found, 0, sizeof found);
+        struct node_sampler *sampler = start_on(&order);
+        hear(sampler, 3, 0);
+        node_sampler_stop(sampler, 10, take, NULL);
+        assert_non_null(strstr(found.illnesses, "GPU 0 (Stand-in, GPU-0): a bad row of its memory"));
+    }
+}
+
+static void slots_that_are_no_gpus_are_not_examined(void **state)
+{
+    stand_in_gpus(1);
+    script->gpus[0].uncorrected = 2;
+    const struct node_order order = {.slots = (char *)"0", .directory = directory};
+    struct node_sampler *sampler = start_on(&order);
+    hear(sampler, 3, 0);
+    node_sampler_stop(sampler, 10, take, NULL);
+    assert_string_equal(found.illnesses, "");
+    assert_int_equal(script->gpus[0].questions, 0);
 }
 
 static void event_files_become_lines(void **state)
@@ -235,7 +309,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_node_s_processes_are_measured, begin),
         cmocka_unit_test_setup(energy_is_its_gpus_and_its_part_of_the_processors, begin),
-        cmocka_unit_test_setup(gpus_that_cannot_be_reached_are_told_of_once, begin),
+        cmocka_unit_test_setup(gpus_that_cannot_be_reached_are_noted_once, begin),
+        cmocka_unit_test_setup(each_ill_gpu_of_the_node_is_reported_once, begin),
+        cmocka_unit_test_setup(a_new_node_reports_a_gpu_that_is_ill_still, begin),
+        cmocka_unit_test_setup(slots_that_are_no_gpus_are_not_examined, begin),
         cmocka_unit_test_setup(event_files_become_lines, begin),
     };
     parent = temporary_directory();

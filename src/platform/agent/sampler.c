@@ -4,6 +4,7 @@
 #include "base/thread.h"
 #include "observe/telemetry/cpu_power.h"
 #include "observe/telemetry/energy.h"
+#include "observe/telemetry/gpu_health.h"
 #include "observe/telemetry/gpu_metrics.h"
 #include "observe/telemetry/machine_metrics.h"
 #include "platform/metrics/read/events_directory.h"
@@ -33,6 +34,7 @@ struct gpu_meter {
     struct energy energy;
     double counted; /* last reading of its counter in joules; NaN: none */
     uint64_t at;
+    bool reported; /* as ill */
 };
 
 struct node_sampler {
@@ -48,7 +50,8 @@ struct node_sampler {
 
     /* Used by the thread alone: */
     struct machine_metrics *machine;
-    struct gpu_metrics *gpus; /* NULL: the slots are not GPUs */
+    struct gpu_metrics *gpus;  /* NULL: the slots are not GPUs */
+    struct gpu_health *health; /* of the meters' GPUs, in their order; NULL: not known */
     struct cpu_power *power;
     struct events_directory *events; /* NULL: another node reads them */
     struct measured_values power_values;
@@ -105,12 +108,17 @@ static bool queue_line(struct node_sampler *sampler, struct metric_text *text, u
                                                    .size = (uint32_t)json_size(&text->line)});
 }
 
+static void queue_message(struct node_sampler *sampler, uint32_t kind, const char *message)
+{
+    queue(sampler, &(struct journal_record){.kind = kind, .text = message, .size = (uint32_t)strlen(message)});
+}
+
 static void sampler_note(struct node_sampler *sampler, char noted[256], const char *message)
 {
     if (!*message || strcmp(noted, message) == 0)
         return;
     snprintf(noted, 256, "%s", message);
-    queue(sampler, &(struct journal_record){.kind = JOURNAL_NOTE, .text = message, .size = (uint32_t)strlen(message)});
+    queue_message(sampler, JOURNAL_NOTE, message);
 }
 
 static void put_exactly(struct node_sampler *sampler, const char *name, double value)
@@ -172,12 +180,40 @@ static double energy_of(const struct node_sampler *sampler)
 
 /* ---- a sample ---- */
 
+static void open_gpus(struct node_sampler *sampler)
+{
+    uint32_t gpus[GPUS_MOST];
+    if (!sampler->has_gpus || gpu_metrics_open(sampler->config.nvml, &sampler->gpus, NULL) != WEFT_OK)
+        return;
+    for (uint32_t i = 0; i < sampler->meter_count; i++)
+        gpus[i] = sampler->meters[i].slot;
+    gpu_health_open(sampler->gpus, gpus, sampler->meter_count, &sampler->health, NULL);
+}
+
+/* Once for each GPU: a host that a person resumes although it is ill stays in use until the node ends. */
+static void report_illness(struct node_sampler *sampler, uint64_t now)
+{
+    if (!sampler->health)
+        return;
+    gpu_health_sample(sampler->health, now);
+    for (uint32_t i = 0; i < sampler->meter_count; i++) {
+        struct gpu_meter *meter = &sampler->meters[i];
+        const char *illness = gpu_health_illness(sampler->health, i);
+        if (!*illness || meter->reported)
+            continue;
+        meter->reported = true;
+        queue_message(sampler, JOURNAL_UNFIT, illness);
+    }
+}
+
 static void sample_gpus(struct node_sampler *sampler, uint64_t now)
 {
     uint32_t count = 0;
+    bool reported = false;
     if (!sampler->gpus)
         return;
     gpu_metrics_sample(sampler->gpus);
+    report_illness(sampler, now);
     const struct gpu_reading *readings = gpu_metrics_gpus(sampler->gpus, &count);
     for (uint32_t i = 0; i < sampler->meter_count; i++) {
         struct gpu_meter *meter = &sampler->meters[i];
@@ -194,12 +230,14 @@ static void sample_gpus(struct node_sampler *sampler, uint64_t now)
                       {"power", reading->power},
                       {"temperature", reading->temperature}};
         meter_gpu(meter, reading, now);
+        reported = reported || (reading->lost && sampler->health && *gpu_health_illness(sampler->health, i));
         for (size_t j = 0; j < ARRAY_SIZE(values) && !reading->lost; j++) {
             snprintf(name, sizeof name, "gpu/%u/%s", meter->slot, values[j].name);
             sampler_put(sampler, name, values[j].value);
         }
     }
-    sampler_note(sampler, sampler->noted[0], gpu_metrics_trouble(sampler->gpus));
+    if (!reported)
+        sampler_note(sampler, sampler->noted[0], gpu_metrics_trouble(sampler->gpus));
 }
 
 static void put_values(struct node_sampler *sampler, const struct measured_values *values)
@@ -327,6 +365,7 @@ static void sampler_set(struct node_sampler *sampler, bool *flag)
 static void sampler_release(struct node_sampler *sampler)
 {
     machine_metrics_close(sampler->machine);
+    gpu_health_close(sampler->health);
     gpu_metrics_close(sampler->gpus);
     cpu_power_close(sampler->power);
     events_directory_close(sampler->events);
@@ -362,8 +401,7 @@ static void *sampler_run(void *context)
     struct node_sampler *sampler = context;
     /* These are slow, and must not delay the start of a run. */
     sampler_sample(sampler, false);
-    if (sampler->has_gpus)
-        gpu_metrics_open(sampler->config.nvml, &sampler->gpus, NULL);
+    open_gpus(sampler);
     bool go_on = true;
     const double first = sampler->config.seconds * (0.5 + 0.5 * phase());
     for (uint64_t next = clock_after(first); go_on;) {

@@ -225,7 +225,8 @@ static weft_status add_record(struct run_output_scan *scan, uint32_t node, const
     struct run_output_line line = {.time = record->time, .node = node, .sequence = record->sequence};
     if (record->kind == JOURNAL_OUTPUT)
         return add_output(scan, &line, record, error);
-    if (record->kind == JOURNAL_NOTE || record->kind == JOURNAL_DROPPED || record->kind == JOURNAL_LOST)
+    if (record->kind == JOURNAL_NOTE || record->kind == JOURNAL_UNFIT || record->kind == JOURNAL_DROPPED ||
+        record->kind == JOURNAL_LOST)
         return add_note(scan, &line, record, error);
     return WEFT_OK;
 }

@@ -16,6 +16,10 @@
  *                                           Only node 0 reads them, because all nodes of an attempt share the directory.
  *                                           WEFT_TENSORBOARD_DIR in the run's environment names it
  *     JOURNAL_NOTE                          what cannot be measured or found, once
+ *     JOURNAL_UNFIT                         a GPU of the node's slots is ill (observe/telemetry/gpu_health.h): at most one
+ *                                           record for each, whatever becomes of it later
+ *
+ * GPUs of other slots are not examined: other nodes report theirs.
  *
  * Slot n is GPU n in PCI bus order, the order that platform/agent/internal/process.h sets for CUDA.
  *

@@ -38,6 +38,7 @@ static const struct journal_layout {
                         JOURNAL_SENTENCE_MOST,
                         {FIELD(exited.code), FIELD(exited.signal), FIELD(exited.cause), FIELD(exited.killed)}},
     [JOURNAL_LOST] = {"lost", JOURNAL_SENTENCE_MOST, {{0}}},
+    [JOURNAL_UNFIT] = {"unfit", JOURNAL_SENTENCE_MOST, {{0}}},
 };
 static const char *const cause_names[JOURNAL_CAUSES] = {
     "by itself", "stopped", "checkpointed", "fenced", "time limit", "lease", "host", "not started", "agent killed"};

@@ -58,6 +58,7 @@ enum journal_kind {
     JOURNAL_DROPPED,     /**< old output was dropped to keep the journal small: `dropped` */
     JOURNAL_EXITED,      /**< the end, seen by the agent, or the run killed its agent: `exited` */
     JOURNAL_LOST,        /**< the agent ended, seen by others; how the command ended is unknown: text */
+    JOURNAL_UNFIT,       /**< a GPU of the node is ill, once for each: text. Its host should take nothing new */
 };
 
 /** Why a node's command ended. */
