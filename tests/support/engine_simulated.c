@@ -207,12 +207,33 @@ void engine_simulated_advance(struct engine *engine, uint64_t moment)
         simulated->now = moment;
 }
 
-bool engine_simulated_fail(struct engine *engine, const char *name, const char *reason)
+/* Its number; host_count: there is none. */
+static uint32_t host_of(const struct engine_simulated *simulated, const char *name)
 {
-    struct engine_simulated *simulated = simulated_of(engine);
     uint32_t host = 0;
     while (host < simulated->host_count && strcmp(simulated->hosts[host].name, name) != 0)
         host++;
+    return host;
+}
+
+bool engine_simulated_sicken(struct engine *engine, const char *name, const char *illness)
+{
+    struct engine_simulated *simulated = simulated_of(engine);
+    const uint32_t host = host_of(simulated, name);
+    bool any = false;
+    for (struct simulated_attempt *attempt = simulated->attempts; attempt; attempt = attempt->next)
+        for (uint32_t i = 0; i < attempt->count; i++)
+            if (attempt->nodes[i].host == host && attempt->nodes[i].progress == RUNNING) {
+                add_record(simulated, &attempt->nodes[i], JOURNAL_UNFIT, illness);
+                any = true;
+            }
+    return any;
+}
+
+bool engine_simulated_fail(struct engine *engine, const char *name, const char *reason)
+{
+    struct engine_simulated *simulated = simulated_of(engine);
+    const uint32_t host = host_of(simulated, name);
     if (host == simulated->host_count)
         return false;
     snprintf(simulated->hosts[host].reason, TEXT_SIZE, "%s", reason ? reason : "");

@@ -59,4 +59,8 @@ void engine_simulated_advance(struct engine *engine, uint64_t moment);
  */
 bool engine_simulated_fail(struct engine *engine, const char *host, const char *reason);
 
+/** The nodes that run on a host report now that a GPU of theirs is ill, in these words (JOURNAL_UNFIT). False: none runs
+ * there. */
+bool engine_simulated_sicken(struct engine *engine, const char *host, const char *illness);
+
 #endif

@@ -240,6 +240,53 @@ static void a_host_that_fails_repeatedly_is_cordoned(void **state)
     }
 }
 
+static void a_host_that_is_ill_is_cordoned_for_that_reason(void **state)
+{
+    struct database *database = *state;
+    struct registry_host host;
+    struct registry_host_event *events;
+    size_t count;
+    bool cordoned = false;
+    CHANGE(database, registry_host_put(database, &gpu_host, 1, &error));
+    CHANGE(database, registry_host_cordon(database, "n1", "GPU 3: it is lost\033[2J", 100, &cordoned, &error));
+    assert_true(cordoned);
+    assert_int_equal(registry_host_get(database, "n1", &host, NULL), WEFT_OK);
+    assert_int_equal(host.state, REGISTRY_HOST_CORDONED);
+    assert_int_equal(host.changed, 100);
+    assert_string_equal(host.detail, "GPU 3: it is lost?[2J");
+    /* What else is wrong is one of its events, and changes neither its state nor the reason. */
+    CHANGE(database, registry_host_cordon(database, "n1", "GPU 4: it is lost", 110, &cordoned, &error));
+    assert_false(cordoned);
+    assert_int_equal(registry_host_get(database, "n1", &host, NULL), WEFT_OK);
+    assert_int_equal(host.changed, 100);
+    assert_string_equal(host.detail, "GPU 3: it is lost?[2J");
+    assert_int_equal(registry_host_events(database, "n1", 0, 2, &events, &count, NULL), WEFT_OK);
+    assert_true(count == 2 && strcmp(events[0].what, "failure") == 0 && strcmp(events[1].what, "cordoned") == 0);
+    assert_string_equal(events[0].detail, "GPU 4: it is lost");
+    free(events);
+    CHANGE(database, registry_host_resume(database, "n1", "root", 120, &error));
+    CHANGE(database, registry_host_fail(database, "n1", "no disk", 2, 1000, 130, &cordoned, &error));
+    assert_false(cordoned); /* what was found before counts for nothing now */
+    CHANGE(database, registry_host_drain(database, "n1", "root", "a fan is loud", 140, &error));
+    CHANGE(database, registry_host_cordon(database, "n1", "GPU 4: it is lost", 150, &cordoned, &error));
+    assert_false(cordoned);
+    assert_int_equal(registry_host_get(database, "n1", &host, NULL), WEFT_OK);
+    assert_int_equal(host.state, REGISTRY_HOST_DRAINED);
+    assert_string_equal(host.detail, "a fan is loud");
+    /* While it is lost, and since. */
+    CHANGE(database, registry_host_resume(database, "n1", "root", 160, &error));
+    CHANGE(database, registry_host_lose(database, "n1", "no sign of life", 170, &error));
+    CHANGE(database, registry_host_cordon(database, "n1", "GPU 5: it is lost", 180, &cordoned, &error));
+    assert_true(cordoned);
+    assert_int_equal(host_state(database, "n1"), REGISTRY_HOST_LOST_CORDONED);
+    CHANGE(database, registry_host_heard(database, "n1", 190, &error));
+    assert_int_equal(registry_host_get(database, "n1", &host, NULL), WEFT_OK);
+    assert_int_equal(host.state, REGISTRY_HOST_CORDONED);
+    assert_string_equal(host.detail, "GPU 5: it is lost");
+    REFUSE(database, WEFT_ERROR_ARGUMENT, "there is no host 'n9'",
+           registry_host_cordon(database, "n9", "GPU 5: it is lost", 200, &cordoned, &error));
+}
+
 /* Cordoned by the platform is another thing than drained by somebody, also while the host is lost, and since. */
 static void a_cordoned_host_is_no_drained_one(void **state)
 {
@@ -335,6 +382,7 @@ int main(void)
         registry_test(hosts_come_and_go),
         registry_test(hosts_are_in_the_order_of_their_numbers),
         registry_test(a_host_that_fails_repeatedly_is_cordoned),
+        registry_test(a_host_that_is_ill_is_cordoned_for_that_reason),
         registry_test(a_cordoned_host_is_no_drained_one),
         registry_test(what_was_cordoned_by_an_older_version_is_told_apart),
     };

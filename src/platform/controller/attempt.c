@@ -477,7 +477,8 @@ static bool hear_record(void *context, const struct journal_record *record)
     struct hearing *hearing = context;
     struct controlled_run *run = hearing->run;
     const struct controller_config *config = &hearing->controller->config;
-    hearing->noted = hearing->noted || record->kind == JOURNAL_STARTED || journal_is_end(record->kind);
+    hearing->noted = hearing->noted || record->kind == JOURNAL_STARTED || record->kind == JOURNAL_UNFIT ||
+                     journal_is_end(record->kind);
     if (journal_is_end(record->kind))
         hearing->status = progress_keep(hearing->controller, run, true, hearing->now, hearing->error);
     if (hearing->status != WEFT_OK)
@@ -486,6 +487,8 @@ static bool hear_record(void *context, const struct journal_record *record)
         hearing->status = hear_start(hearing, record);
     else if (journal_is_end(record->kind))
         hearing->status = controller_attempt_hear_end(hearing, record);
+    else if (record->kind == JOURNAL_UNFIT)
+        hearing->status = unfit_hear(hearing->controller, run, hearing->node, record, hearing->now, hearing->error);
     else if (record->kind == JOURNAL_OUTPUT)
         blame_hear(run, hearing->node, record);
     else if (record->kind == JOURNAL_METRICS)

@@ -287,6 +287,25 @@ weft_status registry_host_fail(struct database *database, const char *host, cons
     return status;
 }
 
+weft_status registry_host_cordon(struct database *database, const char *host, const char *detail, int64_t now,
+                                 bool *cordoned, struct error *error)
+{
+    struct registry_host old;
+    weft_status status = registry_host_get(database, host, &old, error);
+    if (status != WEFT_OK)
+        return status;
+    const bool cordon = use_of(old.state) == REGISTRY_HOST_UP;
+    if (cordon)
+        status =
+            registry_hosts_change(database, &old, state_of(registry_host_is_lost(old.state), REGISTRY_HOST_CORDONED),
+                                  "cordoned", "", detail, now, error);
+    else
+        status = registry_hosts_add_event(database, host, "failure", old.state, old.state, "", detail, now, error);
+    if (status == WEFT_OK)
+        *cordoned = cordon;
+    return status;
+}
+
 weft_status registry_hosts(struct database *database, struct registry_host **list, size_t *count, struct error *error)
 {
     struct registry_list hosts = {0};

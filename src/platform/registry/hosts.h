@@ -3,7 +3,8 @@
  * Hosts and the Pods they are in. The rules of registry.h hold.
  *
  *     up ◄──► drained      by a person; resumed by a person
- *     up ◄──► cordoned     by itself, after repeated failures; resumed by a person, who may drain it for good as well
+ *     up ◄──► cordoned     by itself, after repeated failures or because a GPU is ill; resumed by a person, who may drain
+ *                          it for good as well
  *     up, drained, cordoned ──► lost ──► as before    nobody has heard from it; heard again
  *
  * Nothing new starts on a host that is not up; what runs on a drained or cordoned one may end there. Every change is an
@@ -80,6 +81,14 @@ weft_status registry_host_remove(struct database *database, const char *host, co
  */
 weft_status registry_host_fail(struct database *database, const char *host, const char *detail, int64_t most,
                                int64_t window, int64_t now, bool *cordoned, struct error *error);
+
+/**
+ * Something on the host is ill, as `detail` says: it is cordoned for that reason, and `*cordoned` is true. If it is
+ * drained or cordoned already it stays so, and the reason becomes a "failure" among its events, which counts for nothing
+ * once it is resumed.
+ */
+weft_status registry_host_cordon(struct database *database, const char *host, const char *detail, int64_t now,
+                                 bool *cordoned, struct error *error);
 
 /** Errors: ARGUMENT if there is no such host. */
 weft_status registry_host_get(struct database *database, const char *host, struct registry_host *found,

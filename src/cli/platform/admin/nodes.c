@@ -89,8 +89,10 @@ static const struct command drain = {
 static const struct command resume = {
     .name = "resume",
     .summary = "use a node again",
-    .description = "For a node that was drained, or that the platform has cordoned because it failed repeatedly. For "
-                   "administrators.",
+    .description =
+        "For a node that was drained, or that the platform has cordoned because it failed repeatedly or a GPU "
+        "is ill. A GPU that is still ill cordons it again when the next run there finds it. For "
+        "administrators.",
     .words = "NODE",
     COMMAND_OPTIONS(options),
     ADMIN_REQUEST(.method = "POST", .path = "nodes/{0}/resume", .unknown = nodes_unknown,
@@ -137,8 +139,8 @@ const struct command command_nodes = {
     .description =
         "Shows one character per slot: a full stop for a free slot, or the letter of the run that has it. The runs of "
         "a host are listed in the order of their letters. No run starts on a node that is drained (by an "
-        "administrator), cordoned (by the platform, because runs failed there repeatedly) or lost (it does not "
-        "answer).",
+        "administrator), cordoned (by the platform, because runs failed there repeatedly or a GPU is ill) or lost (it "
+        "does not answer).",
     .examples = "weft nodes\nweft nodes drain host-3 --reason 'a fan is loud'\n",
     COMMAND_OPTIONS(options),
     COMMAND_SUBCOMMANDS(&drain, &events, &remove_node, &resume),

@@ -19,7 +19,7 @@ bool cluster_is_up(const cJSON *host);
 /** Whether a host does not answer, drained or not. */
 bool cluster_is_lost(const cJSON *host);
 
-/** Whether the platform has taken a host out of use after repeated failures, lost or not. */
+/** Whether the platform has taken a host out of use after repeated failures or because a GPU is ill, lost or not. */
 bool cluster_is_cordoned(const cJSON *host);
 
 /** Write a character for each slot of a host, 256 at most: 'a' for the first run, 'b' ... 'z', then from 'a' again; '.'

@@ -311,6 +311,13 @@ weft_status silence_heed(struct controller *controller, struct controlled_run *r
 weft_status silence_miss(struct controller *controller, struct controlled_run *run, uint32_t node,
                          const struct error *refusal, int64_t now, struct error *error);
 
+/* ---- platform/controller/unfit.c: GPUs that are ill ---- */
+
+/** A node's agent has found a GPU of it ill: cordon its host, and say so among the run's events. What runs there goes on.
+ * In a transaction. */
+weft_status unfit_hear(struct controller *controller, const struct controlled_run *run, uint32_t node,
+                       const struct journal_record *record, int64_t now, struct error *error);
+
 /* ---- platform/controller/blame.c: by which rank an attempt failed ---- */
 
 /** Listen to what a node prints: its launcher may tell. */

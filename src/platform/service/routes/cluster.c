@@ -261,7 +261,7 @@ static const struct schema schemas[] = {
         "host": {"type": "string"}, "pod": {"type": "string"},
         "state": {"type": "string", 
                   "enum": ["up", "drained", "cordoned", "lost", "lost, drained", "lost, cordoned"],
-                  "description": "drained: by an administrator; cordoned: by the platform, after repeated failures."},
+                  "description": "drained: by an administrator; cordoned: by the platform, after repeated failures or because a GPU is ill."},
         "detail": {"type": "string", "description": "The reason for the state."},
         "slots": {"type": "integer"}, "slot_kind": {"type": "string"},
         "processors": {"type": "integer", "nullable": true,

@@ -123,7 +123,7 @@ static weft_status put_slots(struct prometheus *text, struct database *registry,
                           "1: new runs may start on a host; 0: it is drained, cordoned or lost.");
         put_hosts(text, hosts, taken, count, HOST_UP);
         prometheus_family(text, "weft_host_cordoned", "gauge",
-                          "1: the platform has cordoned a host after repeated failures.");
+                          "1: the platform has cordoned a host after repeated failures or because a GPU is ill.");
         put_hosts(text, hosts, taken, count, HOST_CORDONED);
     }
     free(taken);
