@@ -43,7 +43,7 @@ static void what_is_tried_again_is_tried_soon(void **state)
     prepare_world(&world, 1, 2);
     weft_status (*start)(struct engine * engine, const struct engine_order *order, struct error *error) =
         world.engine->start;
-    world.engine->one_machine = true;
+    world.engine->refuses_for_all = true;
     world.engine->start = refuse_start;
     open_controller(&world);
     int64_t run = give(&world, 1, 2, "", HOUR);

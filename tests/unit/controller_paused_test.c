@@ -50,7 +50,7 @@ static void what_was_placed_before_waits_too(void **state)
     prepare_world(&world, 1, 8);
     weft_status (*start)(struct engine * engine, const struct engine_order *order, struct error *error) =
         world.engine->start;
-    world.engine->one_machine = true;
+    world.engine->refuses_for_all = true;
     world.engine->start = refuse_start;
     open_controller(&world);
     int64_t placed = give(&world, 1, 2, "", SECOND), gone = give(&world, 1, 2, "", SECOND);

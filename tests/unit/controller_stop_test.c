@@ -41,7 +41,7 @@ static void ask_at(enum run_cause cause, enum moment moment, uint32_t code, bool
     prepare_world(&world, 1, 4);
     world.stop_code = code;
     real_start = world.engine->start;
-    world.engine->one_machine = true;
+    world.engine->refuses_for_all = true;
     if (moment == PLACED)
         world.engine->start = refuse_start;
     open_controller(&world);

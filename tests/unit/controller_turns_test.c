@@ -187,7 +187,7 @@ static void what_fails_again_and_again_holds_up_nobody(void **state)
     int64_t runs[COUNT];
     open_slow_world(&world, 10, 0);
     world.engine->start = refuse_some;
-    world.engine->one_machine = true;
+    world.engine->refuses_for_all = true;
     for (int i = 0; i < COUNT; i++)
         runs[i] = give(&world, 1, 1, "", HOUR);
     refused_below = runs[COUNT / 2];

@@ -251,7 +251,7 @@ weft_status attempt_start(struct controller *controller, struct controlled_run *
         return WEFT_OK;
     if (status == WEFT_ERROR_MEMORY)
         return error_set(error, status, "%s", refusal.text);
-    if (status == WEFT_ERROR_SYSTEM && controller->config.engine->one_machine && start_later(run, now))
+    if (status == WEFT_ERROR_SYSTEM && controller->config.engine->refuses_for_all && start_later(run, now))
         return WEFT_OK;
     if (status != WEFT_OK && !nothing_runs(controller, run)) {
         run->start_due = now + START_PERIOD; /* its slots are its own until then */

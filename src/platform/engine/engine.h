@@ -127,8 +127,8 @@ typedef bool engine_heard_visit(void *context, const struct attempt *attempt, ui
 struct engine {
     const char *name; /**< "local", "slurm", "simulated" */
 
-    /** All hosts are this machine: if start() fails with SYSTEM, it fails for all of them now. */
-    bool one_machine;
+    /** start() asks this machine only: if it fails with SYSTEM, it fails for all hosts now. */
+    bool refuses_for_all;
 
     /** Whether its hosts are up changes while it is open: hosts() is asked now and then. */
     bool hosts_change;

@@ -29,7 +29,7 @@
 
 static struct {
     const char *policy, *state, *listen, *certificate, *key, *pods;
-    const char *engine, *login, *partition, *address, *weft, *scratch, *shared;
+    const char *engine, *login, *partition, *address, *weft, *scratch, *shared, *hold;
     int64_t slots, unclean_exits, port;
     bool tokens;
 } chosen;
@@ -67,6 +67,10 @@ static const struct cli_option options[] = {
         .default_text = "none: files are sent to the nodes, and checkpoints stay on their disks"),
     CLI_TEXT("node-directory", 0, "DIR", &chosen.scratch, "/tmp/weft",
              "directory on each node's own disk, for the files of what runs there"),
+    CLI_TEXT("hold-pods", 0, "TIME", &chosen.hold, NULL,
+             "hold the free nodes of each Pod by one job of this length, such as 7d, and start runs in it without "
+             "waiting for Slurm",
+             .default_text = "each run has jobs of its own"),
     CLI_GROUP("Faults"),
     CLI_INTEGER("unclean-exits", 0, "N", &chosen.unclean_exits, "2", 0, 16,
                 "start with scheduling paused after N unclean exits (crash, kill -9) within 60 s; 0: never",
@@ -224,6 +228,9 @@ static weft_status open_slurm(void *context, const char *directory, const char *
                               struct engine **engine, struct error *error)
 {
     struct serving *serving = context;
+    int64_t hold = 0;
+    if (chosen.hold && text_parse_duration(chosen.hold, "--hold-pods", &hold, error) != WEFT_OK)
+        return WEFT_ERROR_ARGUMENT;
     const struct engine_slurm_config config = {.directory = directory,
                                                .platform = platform,
                                                .login = chosen.login,
@@ -232,7 +239,8 @@ static weft_status open_slurm(void *context, const char *directory, const char *
                                                .port = (uint16_t)chosen.port,
                                                .weft = chosen.weft ? chosen.weft : serving->program,
                                                .shared = serving->shared,
-                                               .scratch = chosen.scratch};
+                                               .scratch = chosen.scratch,
+                                               .hold = (uint64_t)hold};
     (void)adopts;
     return engine_slurm_open(&config, engine, error);
 }
@@ -304,7 +312,8 @@ static weft_status check_engine(struct command_call *call, bool *slurm, struct e
     } options_of_one[] = {{"--pods", chosen.pods != NULL, false},      {"--slots", chosen.slots != 0, false},
                           {"--login", chosen.login != NULL, true},     {"--partition", chosen.partition != NULL, true},
                           {"--address", chosen.address != NULL, true}, {"--node-port", chosen.port != 0, true},
-                          {"--node-weft", chosen.weft != NULL, true},  {"--shared", chosen.shared != NULL, true}};
+                          {"--node-weft", chosen.weft != NULL, true},  {"--shared", chosen.shared != NULL, true},
+                          {"--hold-pods", chosen.hold != NULL, true}};
     *slurm = strcmp(chosen.engine, "slurm") == 0;
     call->exit_code = 2;
     if (!*slurm && strcmp(chosen.engine, "local") != 0)
@@ -391,7 +400,10 @@ const struct command command_serve = {
         "storage with this machine, name a directory there by --shared: directories of runs are in it, and an attempt "
         "finds the checkpoints of the attempt before on any node. Without --shared, the code of a run is sent to each of its nodes "
         "once; what the run writes, its checkpoints too, stays on their own disks in --node-directory until somebody removes it. "
-        "Choose before the first run: directories of runs are not moved. Backups have no files of runs outside the state.",
+        "Choose before the first run: directories of runs are not moved. Backups have no files of runs outside the state.\n\n"
+        "With --hold-pods, Slurm gives whole Pods to this server and is not asked again until that time is over; then "
+        "runs are asked for a checkpoint and continue in the next job. Nodes that become free meanwhile are taken when "
+        "nothing runs in their Pod. Started without --hold-pods, the server gives the Pods back.",
     .examples = "weft serve\nweft serve --slots 4 --state /srv/weft\nweft serve --pods 1x4x8 --listen 127.0.0.1:0\n"
                 "weft serve --engine slurm --partition gpu --address login1 --shared /shared/weft\n",
     COMMAND_OPTIONS(options),

@@ -423,7 +423,7 @@ weft_status engine_local_open(const struct engine_local_config *config, struct e
         return error_memory(error, sizeof *local, "the local engine");
     local->engine = (struct engine){
         .name = "local",
-        .one_machine = true,
+        .refuses_for_all = true,
         .heartbeat = NODE_HEARTBEAT,
         .descriptor = epoll_create1(EPOLL_CLOEXEC),
         .start = local_start,

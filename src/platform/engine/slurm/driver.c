@@ -2,8 +2,9 @@
 #include "platform/engine/slurm/internal/driver.h"
 
 #include "base/clock.h"
-#include "base/text.h"
+#include "platform/engine/slurm/host_list.h"
 #include "platform/engine/slurm/internal/host_use.h"
+#include "platform/engine/slurm/internal/own_jobs.h"
 #include "platform/engine/slurm/internal/submission.h"
 
 #include <errno.h>
@@ -14,25 +15,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOK_SECONDS    2.0   /* between two looks at the queue while something is to happen there, */
-#define REST_SECONDS    10.0  /* and while nothing is */
-#define NODES_SECONDS   10.0  /* between two looks at the nodes */
-#define FORGOT_SECONDS  10.0  /* an acknowledged job that is not in the queue after this was forgotten by slurmctld */
-#define PENDING_SECONDS 300.0 /* a job that waits longer for its nodes is given up: others were faster */
-#define GONE_SECONDS    20.0  /* likewise, where its nodes are not there */
-#define BEGIN_SECONDS   660.0 /* for the processes of a job that runs, which try for ten minutes to reach the server */
-#define LINGER_SECONDS  20.0  /* for a job whose nodes have all ended */
-#define RETRY_SECONDS   10.0  /* until a submission that was refused for now is tried again */
-#define SUBMITS_MOST    3     /* of an attempt, while slurmctld forgets them */
-#define USER_BYTES      64
-#define COMMENT         "weft:%s:%s:%" PRIu64 ":%s" /* platform, run, epoch, mark */
+#define LOOK_SECONDS     2.0   /* between two looks at the queue while something is to happen there, */
+#define REST_SECONDS     10.0  /* and while nothing is */
+#define NODES_SECONDS    10.0  /* between two looks at the nodes */
+#define FORGOT_SECONDS   10.0  /* an acknowledged job that is not in the queue after this was forgotten by slurmctld */
+#define PENDING_SECONDS  300.0 /* a job that waits longer for its nodes is given up: others were faster */
+#define INFINITE_SECONDS 1e9
+#define GONE_SECONDS     20.0  /* likewise, where its nodes are not there */
+#define BEGIN_SECONDS    660.0 /* for the processes of a job that runs, which try for ten minutes to reach the server */
+#define LINGER_SECONDS   20.0  /* for a job whose nodes have all ended */
+#define RETRY_SECONDS    10.0  /* until a submission that was refused for now is tried again */
+#define SUBMITS_MOST     3     /* of an attempt, while slurmctld forgets them */
 
 /* An attempt that has a job, or is to have one. */
 struct driven {
     struct attempt attempt;
     char comment[DRIVER_COMMENT_BYTES];
-    char user[USER_BYTES]; /* as squeue names it; "": not known */
+    char user[OWN_JOB_USER_BYTES]; /* as squeue names it; "": not known */
     struct slurm_submission submission;
+    char *nodes;  /* of its job, if that holds a Pod; NULL: not known */
     char *texts;  /* what its pointers point into; NULL: it is not known, and is not submitted again */
     uint64_t job; /* 0: not known */
     bool submit, cancel;
@@ -49,7 +50,7 @@ struct driven {
 
 struct driver {
     struct driver_config config;
-    char platform[64], user[USER_BYTES];
+    char platform[64], user[OWN_JOB_USER_BYTES];
     pthread_t thread;
     bool started;
     pthread_mutex_t lock; /* of what follows */
@@ -63,6 +64,7 @@ struct driver {
     /* The thread's own. */
     struct host_use use;
     uint64_t look_at, nodes_at;
+    char refusal[ERROR_TEXT_BYTES]; /* to cancel jobs, as it was said last */
 };
 
 static struct driven *driver_find(struct driver *driver, const struct attempt *attempt)
@@ -79,6 +81,7 @@ static void driven_free(struct driver *driver, struct driven *driven)
     while (*at != driven)
         at = &(*at)->next;
     *at = driven->next;
+    free(driven->nodes);
     free(driven->texts);
     free(driven);
 }
@@ -90,37 +93,9 @@ static uint64_t seconds_from(uint64_t moment, double seconds)
 
 /* ---- the queue ---- */
 
-/* The attempt that a comment names, if it is one of this platform's. */
-static bool read_comment(const struct driver *driver, const char *comment, struct attempt *attempt)
-{
-    char copy[DRIVER_COMMENT_BYTES], *rest = copy;
-    int64_t epoch;
-    if (snprintf(copy, sizeof copy, "%s", comment) >= (int)sizeof copy)
-        return false;
-    const char *weft = strsep(&rest, ":"), *platform = strsep(&rest, ":"), *run = strsep(&rest, ":"),
-               *number = strsep(&rest, ":");
-    if (!number || strcmp(weft, "weft") != 0 || strcmp(platform, driver->platform) != 0 ||
-        text_parse_integer(number, "epoch", 1, INT64_MAX, &epoch, NULL) != WEFT_OK)
-        return false;
-    *attempt = (struct attempt){.epoch = (uint64_t)epoch};
-    snprintf(attempt->run, sizeof attempt->run, "%s", run);
-    return attempt_is_valid(attempt);
-}
-
-/* A job of this platform. */
-struct own_job {
-    struct attempt attempt;
-    uint64_t id;
-    enum slurm_job_state state;
-    bool held;
-    char comment[DRIVER_COMMENT_BYTES], user[USER_BYTES], state_word[48], reason[256];
-};
-
 struct queue_look {
     struct driver *driver;
-    struct own_job *jobs;
-    size_t job_count, job_room;
-    bool lacking;     /* memory ran out */
+    struct own_jobs jobs;
     uint64_t *doomed; /* jobs to be canceled */
     size_t count, room;
 };
@@ -147,26 +122,10 @@ static void give_up_for(struct driven *driven, enum remote_end how, const char *
     va_end(arguments);
 }
 
-/* Without the lock: squeue takes its time. */
-static bool see_job(void *context, const struct slurm_job *job)
+static void queue_look_free(struct queue_look *look)
 {
-    struct queue_look *look = context;
-    struct attempt attempt;
-    if (!read_comment(look->driver, job->comment, &attempt))
-        return true;
-    if (job->state != SLURM_JOB_PENDING && job->state != SLURM_JOB_ENDED)
-        host_use_count(&look->driver->use, job);
-    if (ARRAY_RESERVE(look->jobs, look->job_room, look->job_count + 1, "jobs", NULL) != WEFT_OK) {
-        look->lacking = true;
-        return false;
-    }
-    struct own_job *own = &look->jobs[look->job_count++];
-    *own = (struct own_job){.attempt = attempt, .id = job->id, .state = job->state, .held = job->held};
-    snprintf(own->comment, sizeof own->comment, "%s", job->comment);
-    snprintf(own->user, sizeof own->user, "%s", job->user);
-    snprintf(own->state_word, sizeof own->state_word, "%s", job->state_word);
-    snprintf(own->reason, sizeof own->reason, "%s", job->reason);
-    return true;
+    own_jobs_free(&look->jobs);
+    free(look->doomed);
 }
 
 /* Whether it is a host's fault that a job has ended before its nodes had begun. */
@@ -180,13 +139,13 @@ static bool blames_host(const char *state)
 }
 
 /* How long a job may wait: less for nodes that have gone since it was placed than for those that others use. */
-static double pending_limit(const char *reason)
+static double pending_limit(const struct own_job *job)
 {
-    const bool gone = strstr(reason, "NotAvail") || strstr(reason, "Down") || strstr(reason, "DOWN");
-    return gone ? GONE_SECONDS : PENDING_SECONDS;
+    const bool gone = strstr(job->reason, "NotAvail") || strstr(job->reason, "Down") || strstr(job->reason, "DOWN");
+    return gone ? GONE_SECONDS : own_jobs_hold_pod(&job->attempt) ? INFINITE_SECONDS : PENDING_SECONDS;
 }
 
-static void deal_with(struct queue_look *look, const struct own_job *job)
+static void deal_with(struct queue_look *look, struct own_job *job)
 {
     struct driven *driven = driver_find(look->driver, &job->attempt);
     const bool live = job->state != SLURM_JOB_COMPLETING && job->state != SLURM_JOB_ENDED;
@@ -202,6 +161,9 @@ static void deal_with(struct queue_look *look, const struct own_job *job)
     }
     driven->job = job->id;
     driven->runs = driven->runs || runs;
+    free(driven->nodes);
+    driven->nodes = job->nodes;
+    job->nodes = NULL;
     if (runs && !driven->runs_since)
         driven->runs_since = clock_now();
     driven->submit = false;
@@ -212,7 +174,7 @@ static void deal_with(struct queue_look *look, const struct own_job *job)
                     "Slurm's job %" PRIu64 " ended before its nodes had begun: %s%s%s", job->id, job->state_word,
                     *job->reason ? ", " : "", job->reason);
     else if (job->state == SLURM_JOB_PENDING && driven->submitted_at &&
-             clock_now() > seconds_from(driven->submitted_at, pending_limit(job->reason)))
+             clock_now() > seconds_from(driven->submitted_at, pending_limit(job)))
         give_up_for(driven, REMOTE_END_AGAIN, "Slurm's job %" PRIu64 " has waited for its nodes for too long: %s",
                     job->id, job->reason);
     else if (runs && driven->state.known && !driven->state.all_begun &&
@@ -281,9 +243,7 @@ static weft_status look_at_queue(struct driver *driver, struct queue_look *look,
 {
     const uint64_t began = clock_now();
     host_use_clear(&driver->use);
-    weft_status status = slurm_jobs(driver->config.commands, see_job, look, error);
-    if (status == WEFT_OK && look->lacking)
-        status = error_memory(error, look->job_count * sizeof *look->jobs, "jobs");
+    weft_status status = own_jobs_look(driver->config.commands, driver->platform, &driver->use, &look->jobs, error);
     if (status != WEFT_OK)
         return status;
     pthread_mutex_lock(&driver->lock);
@@ -292,9 +252,9 @@ static weft_status look_at_queue(struct driver *driver, struct queue_look *look,
         each->runs = false;
     }
     for (int others = 0; others < 2; others++) /* of two jobs of an attempt, the one that runs is its own */
-        for (size_t i = 0; i < look->job_count; i++)
-            if ((look->jobs[i].state == SLURM_JOB_RUNNING) == !others)
-                deal_with(look, &look->jobs[i]);
+        for (size_t i = 0; i < look->jobs.count; i++)
+            if ((look->jobs.list[i].state == SLURM_JOB_RUNNING) == !others)
+                deal_with(look, &look->jobs.list[i]);
     settle_attempts(driver, look);
     pthread_mutex_unlock(&driver->lock);
     return WEFT_OK;
@@ -374,6 +334,17 @@ static void tell_silence(struct driver *driver, weft_status status, const struct
     pthread_mutex_unlock(&driver->lock);
 }
 
+/* What Slurm refuses is tried again at the next look, and said once. */
+static void cancel_doomed(struct driver *driver, const struct queue_look *look)
+{
+    struct error error = {0};
+    const weft_status status = slurm_cancel(driver->config.commands, look->doomed, look->count, &error);
+    if (status == WEFT_ERROR_ARGUMENT && strcmp(driver->refusal, error.text) != 0) {
+        fprintf(stderr, "weft: %s\n", error.text);
+        snprintf(driver->refusal, sizeof driver->refusal, "%s", error.text);
+    }
+}
+
 /* One turn; without the lock, but where attempts are looked at. */
 static void driver_turn(struct driver *driver)
 {
@@ -389,15 +360,14 @@ static void driver_turn(struct driver *driver)
         driver->look_at = seconds_from(clock_now(), something_to_do(driver, &again) ? LOOK_SECONDS : REST_SECONDS);
     }
     if (look.count) /* at once, as numbers are given again after a crash of slurmctld */
-        (void)slurm_cancel(driver->config.commands, look.doomed, look.count, NULL); /* else at the next look */
+        cancel_doomed(driver, &look);
     if (status == WEFT_OK)
         status = submit_waiting(driver, &error);
     if (status == WEFT_OK && now >= driver->nodes_at) {
         status = look_at_nodes(driver, &error);
         driver->nodes_at = seconds_from(clock_now(), NODES_SECONDS);
     }
-    free(look.jobs);
-    free(look.doomed);
+    queue_look_free(&look);
     tell_silence(driver, status, &error);
 }
 
@@ -439,8 +409,8 @@ weft_status driver_submit(struct driver *driver, const struct attempt *attempt, 
     if (!driven && (driven = calloc(1, sizeof *driven))) {
         *driven = (struct driven){
             .attempt = *attempt, .submit = submission && begin != DRIVER_HAS_BEGUN, .looked = begin == DRIVER_NEW};
-        snprintf(driven->comment, sizeof driven->comment, COMMENT, driver->platform, attempt->run, attempt->epoch,
-                 mark);
+        snprintf(driven->comment, sizeof driven->comment, OWN_JOB_COMMENT, driver->platform, attempt->run,
+                 attempt->epoch, mark);
         if (submission) /* squeue prints names, and no numbers, of users */
             snprintf(driven->user, sizeof driven->user, "%s",
                      !submission->user                                          ? driver->user
@@ -474,6 +444,19 @@ void driver_cancel(struct driver *driver, const struct attempt *attempt)
         driver_press(driver);
     }
     pthread_mutex_unlock(&driver->lock);
+}
+
+weft_status driver_nodes(struct driver *driver, const struct attempt *attempt, struct string_list *nodes,
+                         struct error *error)
+{
+    struct error unread = {0};
+    weft_status status = WEFT_OK;
+    pthread_mutex_lock(&driver->lock);
+    const struct driven *driven = driver_find(driver, attempt);
+    if (driven && driven->nodes)
+        status = slurm_host_list(driven->nodes, nodes, &unread);
+    pthread_mutex_unlock(&driver->lock);
+    return status == WEFT_ERROR_MEMORY ? error_set(error, status, "%s", unread.text) : WEFT_OK;
 }
 
 struct driver_host *driver_hosts(struct driver *driver, uint32_t *count)

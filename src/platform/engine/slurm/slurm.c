@@ -2,9 +2,8 @@
 #include "platform/engine/slurm/slurm.h"
 
 #include "base/buffer.h"
-#include "base/file/file.h"
-#include "platform/engine/remote/remote.h"
-#include "platform/engine/slurm/internal/driver.h"
+#include "platform/engine/slurm/internal/job.h"
+#include "platform/engine/slurm/internal/pods.h"
 #include "platform/engine/slurm/internal/submission.h"
 
 #include <errno.h>
@@ -16,19 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MARK_DIGITS   16  /* of the token, in a job's comment */
 #define SPARE_SECONDS 120 /* of the job's time limit beyond the attempt's: Slurm checks every 30 s */
 #define GRACE         30000
-#define SLOTS_MOST    64 /* of a node: with more processors, each slot stands for several */
-
-struct engine_slurm {
-    struct engine engine; /* first */
-    struct remote *remote;
-    struct driver *driver;
-    char directory[FILE_PATH_BYTES], scratch[FILE_PATH_BYTES], weft[FILE_PATH_BYTES];
-    char platform[NODE_PLATFORM_BYTES], server[300];
-    bool shared;
-};
 
 static struct engine_slurm *slurm_of(struct engine *engine)
 {
@@ -37,22 +25,22 @@ static struct engine_slurm *slurm_of(struct engine *engine)
 
 /* ---- hosts ---- */
 
-static uint32_t slots_of(const struct driver_host *host)
-{
-    const uint32_t slots = host->gpus ? host->gpus : host->cpus;
-    return slots < SLOTS_MOST ? slots : SLOTS_MOST;
-}
-
 static weft_status slurm_hosts(struct engine *engine, engine_host_visit *visit, void *context, struct error *error)
 {
+    struct engine_slurm *slurm = slurm_of(engine);
     uint32_t count;
-    struct driver_host *hosts = driver_hosts(slurm_of(engine)->driver, &count);
+    if (slurm->pods)
+        pods_turn(slurm->pods);
+    struct driver_host *hosts = driver_hosts(slurm->driver, &count);
     if (!hosts)
         return error_memory(error, sizeof *hosts, "the nodes of a cluster");
     for (uint32_t i = 0; i < count; i++) {
         const struct driver_host *that = &hosts[i];
-        const struct engine_host host = {that->name, that->pod,    slots_of(that), that->gpus > 0,
-                                         that->up,   that->reason, that->cpus,     (int64_t)that->memory};
+        const char *missing = that->up && slurm->pods ? pods_lack(slurm->pods, that->name) : NULL;
+        const struct engine_host host = {that->name,           that->pod,
+                                         job_slots(that),      that->gpus > 0,
+                                         that->up && !missing, missing ? missing : that->reason,
+                                         that->cpus,           (int64_t)that->memory};
         if (!visit(context, &host))
             break;
     }
@@ -61,67 +49,6 @@ static weft_status slurm_hosts(struct engine *engine, engine_host_visit *visit, 
 }
 
 /* ---- jobs ---- */
-
-/* What each node of an order needs of Slurm. */
-struct needs {
-    uint32_t cpus, gpus;
-    uint64_t memory;     /* 0: not known */
-    struct buffer names; /* "n1,n2" */
-};
-
-/* What comes with the slots of a place; of several hosts, the most processors and the least memory. */
-static void need_share(struct needs *needs, const struct driver_host *host, uint32_t slots)
-{
-    const uint32_t cpus = (uint32_t)((uint64_t)slots * host->cpus / slots_of(host));
-    const uint64_t memory = host->memory / slots_of(host) * slots;
-    needs->cpus = cpus > needs->cpus ? cpus : needs->cpus;
-    needs->gpus = host->gpus && slots > needs->gpus ? slots : needs->gpus;
-    if (memory && (!needs->memory || memory < needs->memory))
-        needs->memory = memory;
-}
-
-static weft_status find_needs(struct engine_slurm *slurm, const struct engine_order *order, struct needs *needs,
-                              struct error *error)
-{
-    uint32_t count;
-    struct driver_host *hosts = driver_hosts(slurm->driver, &count);
-    weft_status status = hosts ? WEFT_OK : error_memory(error, sizeof *hosts, "the nodes of a cluster");
-    *needs = (struct needs){.cpus = 1};
-    for (uint32_t i = 0; i < order->nodes && status == WEFT_OK; i++) {
-        const struct engine_place *place = &order->places[i];
-        const struct driver_host *host = NULL;
-        for (uint32_t k = 0; k < count && !host; k++)
-            host = strcmp(hosts[k].name, place->host) == 0 ? &hosts[k] : NULL;
-        if (!host) {
-            status = error_set(error, WEFT_ERROR_ARGUMENT, "there is no host '%.80s' here", place->host);
-            break;
-        }
-        need_share(needs, host, place->count ? place->count : 1);
-        buffer_print(&needs->names, "%s%s", i ? "," : "", place->host);
-    }
-    needs->cpus = order->processors ? order->processors : needs->cpus;
-    needs->memory = order->memory ? order->memory : needs->memory;
-    free(hosts);
-    return status;
-}
-
-/* The job's script: on each node, the process that has the node. On one node it is the script itself. */
-static void write_script(const struct engine_slurm *slurm, const struct engine_order *order, const struct needs *needs,
-                         const char *token, struct buffer *script)
-{
-    buffer_print(script, "#!/bin/sh\nunset SLURM_JWT\nexport WEFT_HOST_TOKEN=%s\nexec ", token);
-    if (order->nodes > 1) {
-        buffer_print(script,
-                     "srun --nodes=%" PRIu32 " --ntasks=%" PRIu32 " --ntasks-per-node=1 --cpus-per-task=%" PRIu32
-                     " --kill-on-bad-exit=0 --wait=0 --mpi=none ",
-                     order->nodes, order->nodes, needs->cpus);
-        if (needs->gpus)
-            buffer_print(script, "--gpus-per-node=%" PRIu32 " ", needs->gpus);
-    }
-    buffer_print(script, "'%s' node-host %s %s %s %" PRIu64 " '%s' '%s'\n", slurm->weft, slurm->server,
-                 remote_print(slurm->remote), order->attempt.run, order->attempt.epoch, slurm->scratch,
-                 slurm->platform);
-}
 
 /* Raise the fence on shared storage, which hosts look at that cannot reach this server. Its directory is this server's
  * own: a run may have replaced anything in its directory. */
@@ -151,65 +78,60 @@ static weft_status raise_shared_fence(const struct engine_order *order, struct e
     return status;
 }
 
-/* The file with the job of an attempt, for the next start of the server. */
-static weft_status job_path(const struct engine_slurm *slurm, const struct attempt *attempt, char path[FILE_PATH_BYTES],
-                            struct error *error)
+/* What was submitted is kept for the next start of the server. */
+static weft_status submit_own_job(struct engine_slurm *slurm, const struct engine_order *order,
+                                  const struct job_needs *needs, const char *token, struct error *error)
 {
-    char directory[FILE_PATH_BYTES];
-    weft_status status = node_directory(directory, slurm->directory, attempt, ATTEMPT_NODES_MOST, error);
-    return status == WEFT_OK ? file_join(path, directory, "job", error) : status;
-}
-
-static char *mark_of(const char *token, char mark[MARK_DIGITS + 1])
-{
-    snprintf(mark, MARK_DIGITS + 1, "%.*s", MARK_DIGITS, token);
-    return mark;
-}
-
-static weft_status slurm_start(struct engine *engine, const struct engine_order *order, struct error *error)
-{
-    struct engine_slurm *slurm = slurm_of(engine);
-    char token[REMOTE_TOKEN_BYTES], mark[MARK_DIGITS + 1], name[ATTEMPT_RUN_BYTES + 8], output[FILE_PATH_BYTES + 64],
-        path[FILE_PATH_BYTES];
-    struct needs needs;
+    char mark[SLURM_MARK_BYTES], name[ATTEMPT_RUN_BYTES + 8], output[JOB_OUTPUT_BYTES], path[FILE_PATH_BYTES];
     struct buffer script = {0};
-    weft_status status = find_needs(slurm, order, &needs, error);
-    if (status == WEFT_OK)
-        status = remote_order(slurm->remote, order, token, error);
-    if (status == WEFT_OK && slurm->shared)
-        status = raise_shared_fence(order, error);
-    if (status == WEFT_OK)
-        status = job_path(slurm, &order->attempt, path, error);
-    if (status != WEFT_OK) {
-        buffer_free(&needs.names);
+    weft_status status = job_path(slurm, &order->attempt, path, error);
+    if (status != WEFT_OK)
         return status;
-    }
-    write_script(slurm, order, &needs, token, &script);
+    job_write_script(slurm, order, needs, token, &script);
     buffer_put(&script, "", 1);
-    buffer_put(&needs.names, "", 1);
     snprintf(name, sizeof name, "weft-%s", order->attempt.run);
-    snprintf(output, sizeof output, "/tmp/weft-%s-%s-%" PRIu64 ".out", slurm->platform, order->attempt.run,
-             order->attempt.epoch);
+    job_output(slurm, &order->attempt, output);
     const uint64_t limit = order->time_limit ? order->time_limit + (order->grace ? order->grace : GRACE) : 0;
     const struct slurm_submission submission = {.name = name,
-                                                .node_list = (const char *)buffer_begin(&needs.names),
+                                                .node_list = (const char *)buffer_begin(&needs->names),
                                                 .nodes = order->nodes,
-                                                .cpus_per_node = needs.cpus,
-                                                .gpus_per_node = needs.gpus,
-                                                .memory_per_node = needs.memory,
+                                                .cpus_per_node = needs->cpus,
+                                                .gpus_per_node = needs->gpus,
+                                                .memory_per_node = needs->memory,
                                                 .seconds = limit ? limit / 1000 + SPARE_SECONDS : 0,
                                                 .user = order->user && *order->user ? order->user : NULL,
                                                 .directory = "/",
                                                 .output = output,
                                                 .script = (const char *)buffer_begin(&script)};
     const bool is_new = !file_exists(path);
-    status = script.failed || needs.names.failed ? error_memory(error, 4096, "a job") : WEFT_OK;
+    status = script.failed ? error_memory(error, 4096, "a job") : WEFT_OK;
     if (status == WEFT_OK && is_new)
         status = submission_save(path, &submission, error);
     if (status == WEFT_OK)
-        status = driver_submit(slurm->driver, &order->attempt, mark_of(token, mark), &submission,
+        status = driver_submit(slurm->driver, &order->attempt, job_mark(token, mark), &submission,
                                is_new ? DRIVER_NEW : DRIVER_LOOKS_FIRST, error);
     buffer_free(&script);
+    return status;
+}
+
+static weft_status slurm_start(struct engine *engine, const struct engine_order *order, struct error *error)
+{
+    struct engine_slurm *slurm = slurm_of(engine);
+    char token[REMOTE_TOKEN_BYTES];
+    struct job_needs needs;
+    weft_status status = job_find_needs(slurm, order, &needs, error);
+    buffer_put(&needs.names, "", 1);
+    if (status == WEFT_OK && needs.names.failed)
+        status = error_memory(error, 4096, "a job");
+    if (status == WEFT_OK && slurm->pods)
+        status = pods_check(slurm->pods, order, &needs, error);
+    if (status == WEFT_OK)
+        status = remote_order(slurm->remote, order, token, error);
+    if (status == WEFT_OK && slurm->shared)
+        status = raise_shared_fence(order, error);
+    if (status == WEFT_OK)
+        status = slurm->pods ? pods_start(slurm->pods, order, &needs, error)
+                             : submit_own_job(slurm, order, &needs, token, error);
     buffer_free(&needs.names);
     return status;
 }
@@ -227,10 +149,8 @@ static bool count_node(void *context, const struct engine_node *node)
     return true;
 }
 
-/* For the driver, on its thread. */
-static struct driver_state tell_state(void *context, const struct attempt *attempt)
+struct driver_state slurm_state(struct engine_slurm *slurm, const struct attempt *attempt)
 {
-    struct engine_slurm *slurm = context;
     struct counted counted = {0};
     const weft_status status = remote_nodes(slurm->remote, attempt, count_node, &counted, NULL);
     if (status == WEFT_ERROR_STATE) /* it was forgotten */
@@ -241,12 +161,22 @@ static struct driver_state tell_state(void *context, const struct attempt *attem
                                  .ended = status == WEFT_OK && counted.ended == counted.nodes};
 }
 
-static void give_up(void *context, const struct attempt *attempt, enum remote_end how, const char *reason)
+void slurm_give_up(struct engine_slurm *slurm, const struct attempt *attempt, enum remote_end how, const char *reason)
 {
-    struct engine_slurm *slurm = context;
     struct error error = {0};
     if (remote_give_up(slurm->remote, attempt, how, reason, &error) != WEFT_OK && error.status != WEFT_ERROR_STATE)
         fprintf(stderr, "weft: %s\n", error.text);
+}
+
+/* For the driver, on its thread. */
+static struct driver_state tell_state(void *context, const struct attempt *attempt)
+{
+    return slurm_state(context, attempt);
+}
+
+static void give_up(void *context, const struct attempt *attempt, enum remote_end how, const char *reason)
+{
+    slurm_give_up(context, attempt, how, reason);
 }
 
 /* What was under way when the server was last here. */
@@ -262,11 +192,14 @@ static bool take_up(void *context, const struct attempt *attempt, uint32_t nodes
     struct engine_slurm *slurm = taking->slurm;
     struct slurm_submission submission = {0};
     struct error error = {0};
-    char path[FILE_PATH_BYTES], mark[MARK_DIGITS + 1], token[REMOTE_TOKEN_BYTES], *texts = NULL;
+    char path[FILE_PATH_BYTES], mark[SLURM_MARK_BYTES], token[REMOTE_TOKEN_BYTES], *texts = NULL;
     (void)nodes;
-    const struct driver_state state = own ? tell_state(slurm, attempt) : (struct driver_state){.ended = true};
-    if (state.ended)
+    const struct driver_state state = own ? slurm_state(slurm, attempt) : (struct driver_state){.ended = true};
+    const bool holds_pod = pods_hold(attempt);
+    if (state.ended && !(holds_pod && slurm->pods))
         return true;
+    if (holds_pod && !slurm->pods)
+        return true; /* Pods are no longer held: the driver cancels the job */
     taking->status = job_path(slurm, attempt, path, taking->error);
     if (taking->status == WEFT_OK && access(path, F_OK) != 0 && errno == ENOENT)
         return true; /* it has no job yet: start() comes again */
@@ -278,8 +211,13 @@ static bool take_up(void *context, const struct attempt *attempt, uint32_t nodes
     const bool read = submission_load(path, &submission, &texts, &error) == WEFT_OK;
     if (!read)
         fprintf(stderr, "weft: %s\n", error.text);
-    taking->status = driver_submit(slurm->driver, attempt, mark_of(token, mark), read ? &submission : NULL,
-                                   state.all_begun ? DRIVER_HAS_BEGUN : DRIVER_LOOKS_FIRST, taking->error);
+    if (read && pods_is_step(&submission))
+        taking->status = pods_take_step(slurm->pods, attempt, &submission, taking->error);
+    else
+        taking->status = driver_submit(slurm->driver, attempt, job_mark(token, mark), read ? &submission : NULL,
+                                       state.all_begun ? DRIVER_HAS_BEGUN : DRIVER_LOOKS_FIRST, taking->error);
+    if (taking->status == WEFT_OK && holds_pod)
+        taking->status = pods_take(slurm->pods, attempt, read ? &submission : NULL, taking->error);
     free(texts);
     return taking->status == WEFT_OK;
 }
@@ -321,13 +259,30 @@ static weft_status slurm_gone(struct engine *engine, const struct attempt *attem
 
 static weft_status slurm_heard(struct engine *engine, engine_heard_visit *visit, void *context, struct error *error)
 {
-    return remote_heard(slurm_of(engine)->remote, visit, context, error);
+    struct engine_slurm *slurm = slurm_of(engine);
+    if (slurm->pods)
+        pods_turn(slurm->pods);
+    return remote_heard(slurm->remote, visit, context, error);
+}
+
+struct of_runs {
+    engine_attempt_visit *visit;
+    void *context;
+    bool pods_are_held;
+};
+
+/* What holds Pods is the engine's own. */
+static bool visit_runs(void *context, const struct attempt *attempt, uint32_t nodes, bool own)
+{
+    const struct of_runs *runs = context;
+    return (own && runs->pods_are_held && pods_hold(attempt)) || runs->visit(runs->context, attempt, nodes, own);
 }
 
 static weft_status slurm_attempts(struct engine *engine, engine_attempt_visit *visit, void *context,
                                   struct error *error)
 {
-    return remote_attempts(slurm_of(engine)->remote, visit, context, error);
+    struct of_runs runs = {visit, context, slurm_of(engine)->pods != NULL};
+    return remote_attempts(slurm_of(engine)->remote, visit_runs, &runs, error);
 }
 
 static weft_status slurm_nodes_of(struct engine *engine, const struct attempt *attempt, engine_node_visit *visit,
@@ -348,6 +303,7 @@ static void slurm_close(struct engine *engine)
 {
     struct engine_slurm *slurm = slurm_of(engine);
     driver_close(slurm->driver);
+    pods_close(slurm->pods);
     remote_close(slurm->remote);
     free(slurm);
 }
@@ -377,24 +333,23 @@ static weft_status name_server(struct engine_slurm *slurm, const char *address, 
     return WEFT_OK;
 }
 
-/* NULL: it has no name. */
-static const char *own_user(char *user, size_t room)
+/* "": it has no name, or is not known. */
+static void name_user(struct engine_slurm *slurm, const char *login)
 {
-    const struct passwd *own = getpwuid(geteuid());
-    if (own)
-        snprintf(user, room, "%s", own->pw_name);
-    return own ? user : NULL;
+    const struct passwd *own = login ? NULL : getpwuid(geteuid());
+    snprintf(slurm->user, sizeof slurm->user, "%s", own ? own->pw_name : "");
 }
 
 weft_status engine_slurm_open(const struct engine_slurm_config *config, struct engine **engine, struct error *error)
 {
     struct slurm_commands *commands;
-    char hosts[FILE_PATH_BYTES], user[64];
+    char hosts[FILE_PATH_BYTES];
     struct engine_slurm *slurm = calloc(1, sizeof *slurm);
     if (!slurm)
         return error_memory(error, sizeof *slurm, "the engine of Slurm");
     slurm->engine = (struct engine){
         .name = "slurm",
+        .refuses_for_all = true,
         .hosts_change = true,
         .sends_files = !config->shared,
         .heartbeat = NODE_HEARTBEAT,
@@ -413,8 +368,10 @@ weft_status engine_slurm_open(const struct engine_slurm_config *config, struct e
         .close = slurm_close,
     };
     slurm->shared = config->shared != NULL;
+    name_user(slurm, config->login);
     snprintf(slurm->platform, sizeof slurm->platform, "%s", config->platform);
-    char *run[] = {slurm->weft, "run", NULL};
+    /* Nodes fetch what they need at their own pace; one that is lost meanwhile ends the attempt anyway. */
+    char *run[] = {slurm->weft, "run", "--start-timeout", "600", NULL};
     const struct remote_config remote = {.directory = config->directory,
                                          .platform = config->platform,
                                          .port = config->port,
@@ -436,7 +393,7 @@ weft_status engine_slurm_open(const struct engine_slurm_config *config, struct e
     const struct driver_config driver = {.commands = status == WEFT_OK ? commands : NULL,
                                          .platform = config->platform,
                                          .hosts = hosts,
-                                         .user = config->login ? NULL : own_user(user, sizeof user),
+                                         .user = *slurm->user ? slurm->user : NULL,
                                          .calls = {.state = tell_state, .give_up = give_up, .context = slurm}};
     if (status == WEFT_OK) {
         status = remote_open(&remote, &slurm->remote, error);
@@ -450,6 +407,8 @@ weft_status engine_slurm_open(const struct engine_slurm_config *config, struct e
     }
     if (status == WEFT_OK)
         status = driver_open(&driver, &slurm->driver, error);
+    if (status == WEFT_OK && config->hold)
+        status = pods_open(slurm, config->hold, &slurm->pods, error);
     struct taking_up taking = {slurm, WEFT_OK, error};
     if (status == WEFT_OK)
         status = remote_attempts(slurm->remote, take_up, &taking, error);

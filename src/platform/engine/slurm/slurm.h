@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The engine of a Slurm cluster: one job for each attempt, on the nodes that the scheduler has chosen. The job starts a
+ * The engine of a Slurm cluster: one job for each attempt, on the nodes that the scheduler has chosen, or one for each Pod, in
+ * which attempts are steps (internal/pods.h). The job starts a
  * process on each node (platform/engine/remote/host.h), and everything about the node goes over its connection to this server;
  * Slurm is asked for jobs and nodes only. Its queue has no jobs but those of attempts that have their place.
  *
@@ -35,6 +36,7 @@ struct engine_slurm_config {
     const char *weft;      /**< the command as it is found on the nodes: an absolute path */
     const char *shared;    /**< the directory that nodes share with this server, which has those of runs; NULL: none */
     const char *scratch;   /**< directory on each node's own disk; an absolute path */
+    uint64_t hold;         /**< seconds for which a job holds each Pod; 0: each attempt has a job of its own */
 };
 
 /** engine->close() frees it; jobs go on. Errors: those of slurm_commands_open(), slurm_nodes() and remote_open(); ARGUMENT if

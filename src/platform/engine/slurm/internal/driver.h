@@ -8,12 +8,14 @@
 #ifndef WEFT_PLATFORM_ENGINE_SLURM_INTERNAL_DRIVER_H
 #define WEFT_PLATFORM_ENGINE_SLURM_INTERNAL_DRIVER_H
 
+#include "base/string_list.h"
 #include "platform/agent/journal/journal.h"
 #include "platform/engine/remote/remote.h"
 #include "platform/engine/slurm/commands.h"
 
 #define DRIVER_NAME_BYTES    256
 #define DRIVER_COMMENT_BYTES 160
+#define DRIVER_POD           "pod-" /**< runs of this name hold Pods (pods.h): their jobs may wait for any time */
 
 struct driver;
 
@@ -71,6 +73,11 @@ weft_status driver_submit(struct driver *driver, const struct attempt *attempt, 
 
 /** Its job is to end. */
 void driver_cancel(struct driver *driver, const struct attempt *attempt);
+
+/** Append the nodes that the job of a Pod (DRIVER_POD) had when it was seen last: a job goes on without those that fail. None: it is not
+ * known. Errors: MEMORY. */
+weft_status driver_nodes(struct driver *driver, const struct attempt *attempt, struct string_list *nodes,
+                         struct error *error);
 
 /** The nodes as they were seen last; the caller frees the list. NULL: memory ran out. */
 struct driver_host *driver_hosts(struct driver *driver, uint32_t *count);
