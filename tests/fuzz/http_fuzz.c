@@ -159,7 +159,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0)
         abort();
     size_t first = size > 1 ? 1 + data[0] % 128 * (size - 1) / 128 : 1;
-    http_connection_open(server, pair[0], "127.0.0.1");
+    http_connection_open(server, &server->application, pair[0], "127.0.0.1");
     if (first > 1 && send(pair[1], data + 1, first - 1, MSG_NOSIGNAL) < 0)
         abort();
     turn();

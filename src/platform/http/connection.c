@@ -84,7 +84,7 @@ static void refuse_early(struct http_connection *connection, unsigned status, co
 static void connection_handle(struct http_connection *connection)
 {
     struct http_request *request = connection->request;
-    struct http_server *server = connection->server;
+    const struct http_application *application = connection->application;
     request->body_size = evbuffer_get_length(request->body);
     if (request->body_size > 0 && evbuffer_add(request->body, "", 1) == 0)
         request->body_text = (char *)evbuffer_pullup(request->body, -1);
@@ -92,7 +92,7 @@ static void connection_handle(struct http_connection *connection)
     if (request->body_size > 0 && !request->body_text)
         connection_refuse(connection, 503, "the server has no memory for the body at the moment");
     else
-        server->application.handle(server->application.context, request);
+        application->handle(application->context, request);
 }
 
 /* The head was understood: ask the application, and decide about the body. */
@@ -105,7 +105,7 @@ static void connection_begin(struct http_connection *connection)
     request->body_most = server->limits.body_bytes;
     http_connection_enter(connection, HTTP_HANDLING);
     connection->close_after = body || !message->keep_alive; /* answered here, the body stays unread */
-    server->application.begin(server->application.context, request, &request->body_most);
+    connection->application->begin(connection->application->context, request, &request->body_most);
     if (request->answered)
         return;
     connection->close_after = !message->keep_alive;
@@ -307,7 +307,10 @@ static void on_read(struct bufferevent *bufferevent, void *context)
     struct http_connection *connection = context;
     if (connection->state == HTTP_HEAD || connection->state == HTTP_BODY)
         connection->progress = clock_now();
-    pump(connection);
+    if (connection->state == HTTP_STREAMING && connection->request->readable)
+        connection->request->readable(connection->request->events.context);
+    else
+        pump(connection);
 }
 
 static void http_connection_answered(struct http_connection *connection)
@@ -408,13 +411,15 @@ static struct bufferevent *make_bufferevent(struct http_server *server, int desc
     return made;
 }
 
-void http_connection_open(struct http_server *server, int descriptor, const char *address)
+void http_connection_open(struct http_server *server, const struct http_application *application, int descriptor,
+                          const char *address)
 {
     int on = 1, unsent = UNSENT_MOST;
     atomic_fetch_add_explicit(&server->accepted, 1, memory_order_relaxed);
     struct http_connection *connection = calloc(1, sizeof *connection);
     if (connection) {
         connection->server = server;
+        connection->application = application;
         snprintf(connection->peer, sizeof connection->peer, "%s", address);
     }
     const bool admitted = connection && http_admit(connection, descriptor);
@@ -455,9 +460,10 @@ static bool too_slow(const struct http_connection *connection, uint64_t now)
                       limits->stall_seconds + (double)connection->moved / limits->bytes_per_second);
 }
 
-static bool may_go_on(struct http_request *request, uint64_t now)
+static bool may_go_on(struct http_connection *connection, uint64_t now)
 {
-    const struct http_application *application = &request->server->application;
+    const struct http_application *application = connection->application;
+    struct http_request *request = connection->request;
     if (!application->still || !later_than(now, request->asked, HTTP_STILL_SECONDS))
         return true;
     request->asked = now;
@@ -499,7 +505,7 @@ void http_connection_sweep(struct http_connection *connection, uint64_t now)
         if (evbuffer_get_length(bufferevent_get_output(connection->bufferevent)) > 0 &&
             later_than(now, connection->progress, limits->stall_seconds))
             time_out(connection, NULL);
-        else if (!may_go_on(connection->request, now))
+        else if (!may_go_on(connection, now))
             http_connection_close(connection);
         else if (connection->request->events.idle)
             connection->request->events.idle(connection->request->events.context);

@@ -33,6 +33,7 @@
 
 struct http_server;
 struct http_request;
+struct message;
 
 /** What a stranger may take. Zero stands for the default in brackets. */
 struct http_limits {
@@ -79,6 +80,14 @@ struct http_config {
  * Errors: ARGUMENT, SYSTEM, RENDEZVOUS (the port is in use), DATA (certificate and key).
  */
 weft_status http_open(const struct http_config *config, struct http_server **server, struct error *error);
+
+/**
+ * Listen at another port of the same host, too, for another application: with the same TLS, limits and thread. Before
+ * http_start(). The application is copied but its context, which must outlive the server. Errors: SYSTEM, RENDEZVOUS (the
+ * port is in use).
+ */
+weft_status http_listen(struct http_server *server, uint16_t port, const struct http_application *application,
+                        struct error *error);
 
 /** Start the thread that serves. Once. */
 weft_status http_start(struct http_server *server, struct error *error);
@@ -131,7 +140,12 @@ bool http_request_peer_user(const struct http_request *request, uid_t *user); /*
 /** In begin(): whose share of the room for bodies the request has; the client's address, unless this says somebody. */
 void http_request_share(struct http_request *request, const char *name);
 
+/** The head as it was read (message.h); the target with its query, the names and values of headers. */
+const struct message *http_request_message(const struct http_request *request);
+
 bool http_request_is_local(const struct http_request *request); /**< the server listens for this machine alone */
+/** Whether the Host header has a name of this machine's loopback, which no page can point elsewhere. */
+bool http_request_names_loopback(const struct http_request *request);
 bool http_request_is_encrypted(const struct http_request *request);
 
 /** The body, in one piece; NULL where there is none. A NUL that is not counted follows it. */
@@ -192,5 +206,18 @@ void http_stream_write_kept(struct http_request *request, const void *bytes, siz
 size_t http_stream_queued(const struct http_request *request);
 
 void http_stream_end(struct http_request *request);
+
+/* ---- connections that are passed on ---- */
+
+/**
+ * Take the connection over from begin(): nothing more is read of the request than its head, and the application writes
+ * the answer itself, head included. It is written, watched and ended as a stream, and the connection ends with it; no
+ * half of it ends before. `readable` is called when the client has sent something; what had come before waits already.
+ */
+void http_raw_begin(struct http_request *request, const struct http_stream_events *events,
+                    void (*readable)(void *context));
+
+/** Take at most `room` bytes of what has followed the head: how many there were. What is not taken slows the client. */
+size_t http_raw_read(struct http_request *request, void *bytes, size_t room);
 
 #endif

@@ -110,9 +110,28 @@ static bool http_request_is_head(const struct http_request *request)
     return strcmp(request->message.method, "HEAD") == 0;
 }
 
+const struct message *http_request_message(const struct http_request *request)
+{
+    return &request->message;
+}
+
 bool http_request_is_local(const struct http_request *request)
 {
     return request->server->local;
+}
+
+/* The host of "host:port" or "[::1]:port": its length. */
+static size_t host_length(const char *text)
+{
+    return text[0] == '[' ? strcspn(text, "]") + 1 : strcspn(text, ":");
+}
+
+bool http_request_names_loopback(const struct http_request *request)
+{
+    const char *host = http_request_header(request, "Host");
+    const size_t length = host ? host_length(host) : 0;
+    return (length == 9 && strncasecmp(host, "localhost", 9) == 0) || (length == 5 && strncmp(host, "[::1]", 5) == 0) ||
+           (length > 4 && strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") == length);
 }
 
 bool http_request_is_encrypted(const struct http_request *request)
@@ -410,4 +429,31 @@ void http_stream_end(struct http_request *request)
     http_connection_enter(request->connection, HTTP_REPLYING);
     if (evbuffer_get_length(output) == 0) /* nothing is left to be written, so nothing would tell that it was */
         bufferevent_trigger(request->connection->bufferevent, EV_WRITE, 0);
+}
+
+/* ---- connections that are passed on ---- */
+
+void http_raw_begin(struct http_request *request, const struct http_stream_events *events,
+                    void (*readable)(void *context))
+{
+    struct http_connection *connection = request->connection;
+    if (request->answered)
+        return;
+    request->answered = request->streaming = true;
+    request->status = 200;
+    request->events = *events;
+    request->readable = readable;
+    request->asked = clock_now();
+    connection->close_after = true;
+    atomic_fetch_add_explicit(&request->server->streams, 1, memory_order_relaxed);
+    bufferevent_priority_set(connection->bufferevent, HTTP_PRIORITY_STREAM);
+    http_connection_enter(connection, HTTP_STREAMING);
+}
+
+size_t http_raw_read(struct http_request *request, void *bytes, size_t room)
+{
+    if (!request->connection)
+        return 0;
+    const int taken = evbuffer_remove(bufferevent_get_input(request->connection->bufferevent), bytes, room);
+    return taken > 0 ? (size_t)taken : 0;
 }

@@ -57,21 +57,24 @@ static void on_connection(struct evconnlistener *listener, evutil_socket_t descr
 {
     char text[INET6_ADDRSTRLEN];
     address_text(address, text);
-    http_connection_open(context, descriptor, text);
+    const struct http_listener *listening = context;
+    http_connection_open(listening->server, &listening->application, descriptor, text);
 }
 
 /* No descriptors are left, say: wait a little instead of turning in circles. */
 static void on_listening_failed(struct evconnlistener *listener, void *context)
 {
-    struct http_server *server = context;
+    const struct http_listener *listening = context;
     const struct timeval soon = {0, 100000};
     evconnlistener_disable(listener);
-    event_add(server->resume_event, &soon);
+    event_add(listening->server->resume_event, &soon);
 }
 
 static void on_resume(evutil_socket_t descriptor, short what, void *context)
 {
-    evconnlistener_enable(((struct http_server *)context)->listener);
+    const struct http_server *server = context;
+    for (struct http_listener *each = server->listeners; each; each = each->next)
+        evconnlistener_enable(each->listener);
 }
 
 static void on_sweep(evutil_socket_t descriptor, short what, void *context)
@@ -135,8 +138,8 @@ static void end_all(struct http_server *server)
 {
     struct http_connection *connection;
     struct http_request *request;
-    if (server->listener)
-        evconnlistener_disable(server->listener);
+    for (struct http_listener *each = server->listeners; each; each = each->next)
+        evconnlistener_disable(each->listener);
     while ((connection = TAILQ_FIRST(&server->connections)))
         http_connection_close(connection);
     run_posted(server);
@@ -225,10 +228,11 @@ static struct event_base *new_loop(void)
 static void http_server_free(struct http_server *server)
 {
     end_all(server);
-    if (server->listener)
-        evconnlistener_free(server->listener);
-    else if (server->listening >= 0)
-        close(server->listening);
+    for (struct http_listener *each = server->listeners, *next; each; each = next) {
+        next = each->next;
+        evconnlistener_free(each->listener);
+        free(each);
+    }
     if (server->wake_event)
         event_free(server->wake_event);
     if (server->sweep_event)
@@ -258,7 +262,6 @@ weft_status http_server_prepare(const struct http_config *config, struct http_se
     server->application = config->application;
     server->local = local;
     server->limits_own = config->limits.address_connections != 0;
-    server->listening = -1;
     snprintf(server->host, sizeof server->host, "%s", host);
     complete_limits(&server->limits);
     TAILQ_INIT(&server->connections);
@@ -288,21 +291,45 @@ weft_status http_server_prepare(const struct http_config *config, struct http_se
     return WEFT_OK;
 }
 
+/* `*chosen`: the port. */
+static weft_status http_server_listen_at(struct http_server *server, uint16_t port,
+                                         const struct http_application *application, uint16_t *chosen,
+                                         struct error *error)
+{
+    int listening = -1;
+    weft_status status = address_listen(server->host, port, &listening, chosen, error);
+    if (status != WEFT_OK)
+        return status;
+    struct http_listener *made = calloc(1, sizeof *made);
+    if (made) {
+        *made = (struct http_listener){.next = server->listeners, .server = server, .application = *application};
+        made->listener = evconnlistener_new(server->base, on_connection, made,
+                                            LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, listening);
+    }
+    if (!made || !made->listener) {
+        free(made);
+        close(listening);
+        return error_memory(error, sizeof *made, "a listener of the HTTP server");
+    }
+    evconnlistener_set_error_cb(made->listener, on_listening_failed);
+    server->listeners = made;
+    return WEFT_OK;
+}
+
+weft_status http_listen(struct http_server *server, uint16_t port, const struct http_application *application,
+                        struct error *error)
+{
+    uint16_t chosen;
+    return http_server_listen_at(server, port, application, &chosen, error);
+}
+
 weft_status http_open(const struct http_config *config, struct http_server **result, struct error *error)
 {
     struct http_server *server = NULL;
     weft_status status = http_server_prepare(config, &server, error);
     if (status != WEFT_OK)
         return status;
-    status = address_listen(server->host, config->port, &server->listening, &server->port, error);
-    if (status == WEFT_OK) {
-        server->listener = evconnlistener_new(server->base, on_connection, server,
-                                              LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, server->listening);
-        if (server->listener)
-            evconnlistener_set_error_cb(server->listener, on_listening_failed);
-        else
-            status = error_memory(error, sizeof(struct evconnlistener *), "the HTTP server's listener");
-    }
+    status = http_server_listen_at(server, config->port, &server->application, &server->port, error);
     if (status != WEFT_OK) {
         http_server_free(server);
         return status;

@@ -116,6 +116,8 @@ static void put_headers(struct http_request *request)
                       "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; "
                       "base-uri 'none'; form-action 'self'; frame-ancestors 'none'");
     http_reply_header(request, "Referrer-Policy", "same-origin");
+    if (http_request_is_encrypted(request) || http_request_is_local(request)) /* else browsers ignore it */
+        http_reply_header(request, "Cross-Origin-Opener-Policy", "same-origin");
 }
 
 bool static_files_serve(const struct static_files *files, const char *path, struct http_request *request)

@@ -51,9 +51,18 @@ struct http_client_count {
     uint32_t count;
 };
 
+/* A port that is listened at, and what answers there. */
+struct http_listener {
+    struct http_listener *next;
+    struct http_server *server;
+    struct http_application application;
+    struct evconnlistener *listener;
+};
+
 struct http_connection {
     TAILQ_ENTRY(http_connection) entry;
     struct http_server *server;
+    const struct http_application *application;
     struct bufferevent *bufferevent;
     struct http_client_count *client;
     char peer[INET6_ADDRSTRLEN];  /* the client's address */
@@ -86,9 +95,10 @@ struct http_request {
     size_t claimed;           /* of that */
     struct evbuffer *headers; /* of the answer */
     struct http_stream_events events;
-    struct http_posted lost; /* of a stream that nobody reads */
-    uint64_t asked;          /* of a stream: when the application was asked last whether it may go on */
-    unsigned status;         /* of the answer; 0: none was sent */
+    void (*readable)(void *context); /* of a connection that the application has taken over, else NULL */
+    struct http_posted lost;         /* of a stream that nobody reads */
+    uint64_t asked;                  /* of a stream: when the application was asked last whether it may go on */
+    unsigned status;                 /* of the answer; 0: none was sent */
     bool encrypted, answered, streaming, chunked, ended;
     void *data;
     void (*release)(void *data);
@@ -96,15 +106,15 @@ struct http_request {
 
 struct http_server {
     struct http_limits limits;
-    struct http_application application;
-    struct tls *tls; /* NULL: none */
+    struct http_application application; /* of http_open() */
+    struct tls *tls;                     /* NULL: none */
     char host[ADDRESS_TEXT_BYTES];
     uint16_t port;
-    bool local;          /* it listens at loopback */
-    bool limits_own;     /* the limit of an address holds for users of this machine, too */
-    int listening, wake; /* a socket; an eventfd */
+    bool local;      /* it listens at loopback */
+    bool limits_own; /* the limit of an address holds for users of this machine, too */
+    int wake;        /* an eventfd */
     struct event_base *base;
-    struct evconnlistener *listener;
+    struct http_listener *listeners; /* that of http_open() is the last */
     struct event *wake_event, *sweep_event, *resume_event;
     pthread_t thread;
     bool running;
@@ -130,8 +140,9 @@ weft_status http_server_prepare(const struct http_config *config, struct http_se
 
 /* platform/http/connection.c */
 
-/** Take charge of a connected socket; closes it where that fails. */
-void http_connection_open(struct http_server *server, int descriptor, const char *address);
+/** Take charge of a connected socket, for an application of the server's; closes it where that fails. */
+void http_connection_open(struct http_server *server, const struct http_application *application, int descriptor,
+                          const char *address);
 void http_connection_close(struct http_connection *connection);
 void http_connection_enter(struct http_connection *connection, enum http_state state);
 void http_connection_sweep(struct http_connection *connection, uint64_t now);

@@ -72,19 +72,6 @@ static bool divide_path(struct route_call *call, struct route_path *path)
     return !message;
 }
 
-/* The host of "host:port" or "[::1]:port": its length. */
-static size_t host_length(const char *text)
-{
-    return text[0] == '[' ? strcspn(text, "]") + 1 : strcspn(text, ":");
-}
-
-static bool is_own_name(const char *host)
-{
-    size_t length = host_length(host);
-    return (length == 9 && strncasecmp(host, "localhost", 9) == 0) || (length == 5 && strncmp(host, "[::1]", 5) == 0) ||
-           (length > 4 && strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") == length);
-}
-
 /*
  * What a page of somebody else's, open in the user's browser, could ask for in the user's name: through a name that it
  * has pointed at this machine, or by sending a form here.
@@ -93,7 +80,7 @@ static bool route_call_is_foreign(struct route_call *call)
 {
     struct http_request *request = call->request;
     const char *host = http_request_header(request, "Host"), *origin = http_request_header(request, "Origin");
-    if (http_request_is_local(request) && host && !is_own_name(host)) {
+    if (http_request_is_local(request) && host && !http_request_names_loopback(request)) {
         http_fail(request, 403, "this server is for its own machine: call it 127.0.0.1 or localhost");
         return true;
     }
