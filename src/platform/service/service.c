@@ -20,7 +20,7 @@
 static const struct route_table *const resources[] = {
     &server_routes, &run_routes,     &run_order_routes, &queue_routes,      &cluster_routes,  &project_routes,
     &budget_routes, &session_routes, &user_routes,      &snapshot_routes,   &run_file_routes, &log_routes,
-    &exec_routes,   &metric_routes,  &history_routes,   &prometheus_routes, &secret_routes};
+    &exec_routes,   &metric_routes,  &history_routes,   &prometheus_routes, &secret_routes,   &port_routes};
 
 /* ---- for resources ---- */
 
@@ -83,6 +83,15 @@ bool service_may_see(struct database *registry, const struct identity *who, cons
     if (!who->administrator && registry_membership_get(registry, project, who->user, &membership, NULL) != WEFT_OK)
         return false;
     return identity_role(who, project, membership) != ROLE_NONE;
+}
+
+bool service_may_enter(struct database *registry, const struct identity *who, const struct registry_run *run)
+{
+    enum role membership = ROLE_NONE;
+    if (!who->administrator && registry_membership_get(registry, run->project, who->user, &membership, NULL) != WEFT_OK)
+        return false;
+    const enum role role = identity_role(who, run->project, membership);
+    return role >= ROLE_MANAGER || (role >= ROLE_MEMBER && strcmp(run->owner, who->user) == 0);
 }
 
 void service_put_trouble(struct json_writer *writer, const struct service *service)
@@ -152,6 +161,11 @@ static bool still(void *context, struct identity *who)
     const time_t now = time(NULL);
     return (*who->session ? sessions_still(service->access, now, who) : tokens_still(&store, now, who)) &&
            is_user(service, who);
+}
+
+bool service_still(struct service *service, struct identity *who)
+{
+    return !service->tokens || still(service, who);
 }
 
 static bool identify_session(void *context, const struct http_request *request, struct identity *who)
@@ -386,7 +400,10 @@ static weft_status open_server(struct service *service, const struct service_con
                                .key = config->key,
                                .tokens = config->tokens,
                                .application = router_application(service->router)};
-    return http_open(&http, &service->server, error);
+    weft_status status = http_open(&http, &service->server, error);
+    if (status == WEFT_OK && config->web_port_count > 0)
+        status = web_ports_open(service, config->web_port, config->web_port_count, &service->web_ports, error);
+    return status;
 }
 
 /* What cannot be served, or read, is refused before anything is changed. */
@@ -477,6 +494,7 @@ void service_close(struct service *service)
         events_attach(service->events, NULL);
         http_stop(service->server);
     }
+    web_ports_close(service->web_ports);
     /* Requests could arrive until here; these refuse late ones. */
     retention_close(service->retention);
     background_close(service->reading);

@@ -19,6 +19,8 @@
 #include "platform/http/http.h"
 #include "platform/service/internal/policy.h"
 
+#define WEB_PORTS_MOST 64
+
 struct service;
 
 struct service_config {
@@ -27,6 +29,8 @@ struct service_config {
     const char *host;                    /**< NULL: loopback */
     uint16_t port;                       /**< 0: any free one */
     const char *certificate, *key;       /**< NULL: no TLS */
+    uint16_t web_port;                   /**< the first of the ports for web servers in runs (web_ports.h) */
+    unsigned web_port_count;             /**< in a row, at most WEB_PORTS_MOST; 0: none */
     bool tokens;                         /**< everybody needs one; otherwise everybody is the local administrator */
     const struct service_policy *policy; /**< the policy; outlives the service */
     const char *pod;                     /**< the name of the Pod that the hosts are in */

@@ -28,7 +28,7 @@
 #define LARGE_BYTES (128 << 10) /* from here on, malloc() maps each block separately */
 
 static struct {
-    const char *policy, *state, *listen, *certificate, *key, *pods;
+    const char *policy, *state, *listen, *web_ports, *certificate, *key, *pods;
     const char *engine, *login, *partition, *address, *weft, *scratch, *shared, *hold;
     int64_t slots, unclean_exits, port;
     bool tokens;
@@ -40,6 +40,10 @@ static const struct cli_option options[] = {
              .default_text = "$XDG_STATE_HOME/weft/platform or ~/.local/state/weft/platform"),
     CLI_TEXT("listen", 'l', "HOST:PORT", &chosen.listen, "127.0.0.1:8400",
              "address to listen on; other than loopback only with --tokens and a certificate; port 0 picks a free one"),
+    CLI_TEXT("web-ports", 0, "FIRST[-LAST]", &chosen.web_ports, NULL,
+             "ports of the same host, such as 8401-8408, at which web servers in runs (TensorBoard, Jupyter) can be "
+             "opened from the runs' pages; a user can have as many open at once",
+             .default_text = "none: with weft forward only"),
     CLI_GROUP("Access"),
     CLI_TEXT("certificate", 0, "FILE", &chosen.certificate, NULL, "use TLS with this certificate (PEM)"),
     CLI_TEXT("key", 0, "FILE", &chosen.key, NULL, "private key of the certificate (PEM)"),
@@ -176,6 +180,28 @@ static weft_status divide_address(char *host, size_t room, uint16_t *port, struc
     return WEFT_OK;
 }
 
+/* "8401-8408", or one port. */
+static weft_status choose_web_ports(struct service_config *config, struct error *error)
+{
+    const char *dash = chosen.web_ports ? strchr(chosen.web_ports, '-') : NULL;
+    char text[16] = "";
+    int64_t first = 0, last = 0;
+    if (!chosen.web_ports)
+        return WEFT_OK;
+    snprintf(text, sizeof text, "%.*s", (int)strcspn(chosen.web_ports, "-"), chosen.web_ports);
+    weft_status status = text_parse_integer(text, "the first port of --web-ports", 1, 65535, &first, error);
+    last = first;
+    if (status == WEFT_OK && dash)
+        status = text_parse_integer(dash + 1, "the last port of --web-ports", 1, 65535, &last, error);
+    if (status == WEFT_OK && (last < first || last - first >= WEB_PORTS_MOST))
+        status = error_set(error, WEFT_ERROR_ARGUMENT,
+                           "--web-ports is '%s'; it must be 1 to %d ports in a row, such as 8401-8408",
+                           chosen.web_ports, WEB_PORTS_MOST);
+    config->web_port = (uint16_t)first;
+    config->web_port_count = status == WEFT_OK ? (unsigned)(last - first + 1) : 0;
+    return status;
+}
+
 /* Raise the limit of open files: connections and journals need them. Returns the limit before, which programs get,
  * because some close every possible descriptor or use select(). */
 static rlim_t allow_files(void)
@@ -271,6 +297,8 @@ static void greet(const struct service *service, const char *directory, const st
                 "  token  %s\n"
                 "         an administrator's, shown this once: give it to 'weft token save', which keeps it\n",
                 service_first_token(service));
+    if (chosen.web_ports)
+        fprintf(output, "  ports  web servers in runs are opened at %s\n", chosen.web_ports);
     if (!serving->slurm) {
         fprintf(output, "  limits ");
         wrap_print(output, node_limits_describe(limits), 9, 9);
@@ -352,6 +380,8 @@ static weft_status serve_run(struct command_call *call, struct error *error)
         return error_system(error, "cannot find this program's file by /proc/self/exe");
     serving.program[length] = '\0';
     status = divide_address(host, sizeof host, &config.port, error);
+    if (status == WEFT_OK)
+        status = choose_web_ports(&config, error);
     if (status == WEFT_OK && !chosen.state)
         status = file_state_directory(directory, "platform", error);
     if (status == WEFT_OK)
@@ -403,8 +433,12 @@ const struct command command_serve = {
         "Choose before the first run: directories of runs are not moved. Backups have no files of runs outside the state.\n\n"
         "With --hold-pods, Slurm gives whole Pods to this server and is not asked again until that time is over; then "
         "runs are asked for a checkpoint and continue in the next job. Nodes that become free meanwhile are taken when "
-        "nothing runs in their Pod. Started without --hold-pods, the server gives the Pods back.",
+        "nothing runs in their Pod. Started without --hold-pods, the server gives the Pods back.\n\n"
+        "With --web-ports, the page of a run opens what listens on a port of its nodes in the browser, for those who may enter "
+        "the run. What runs serve is not trusted: each open port is at a web port of its own, which is another origin than the "
+        "platform's pages.",
     .examples = "weft serve\nweft serve --slots 4 --state /srv/weft\nweft serve --pods 1x4x8 --listen 127.0.0.1:0\n"
+                "weft serve --web-ports 8401-8408\n"
                 "weft serve --engine slurm --partition gpu --address login1 --shared /shared/weft\n",
     COMMAND_OPTIONS(options),
     .run = serve_run,

@@ -42,6 +42,12 @@ struct exec_session {
     unsigned quiet, ended_ticks;
 };
 
+/**
+ * Open pipes to a command: its standard input, output and error are `given`, our ends are `own`, which do not block. On an
+ * error, the descriptors that were opened are set, too; the caller has set all to -1. Errors: SYSTEM.
+ */
+weft_status exec_pipes_open(int given[3], int own[3], struct error *error);
+
 /** Make one for a call: pipes, or a terminal of this size. `order` has the command and environment, which outlive the
  * session. Errors: SYSTEM, MEMORY. */
 weft_status exec_session_new(struct route_call *call, const struct node_exec_order *order, unsigned rows,

@@ -13,6 +13,7 @@
 #include "platform/service/internal/complaint.h"
 #include "platform/service/internal/exits.h"
 #include "platform/service/internal/retention.h"
+#include "platform/service/internal/web_ports.h"
 #include "platform/service/internal/writer.h"
 #include "platform/service/service.h"
 
@@ -33,6 +34,8 @@ struct service {
     struct retention *retention;   /* what ended runs have left is thrown away */
     struct exec_session *sessions; /* commands that run in nodes for somebody: a list */
     unsigned session_count;
+    struct web_ports *web_ports;    /* NULL: none */
+    unsigned port_connections;      /* at web ports, that are passed on to nodes */
     struct log_reading *watching;   /* who watches what runs print: a list */
     char user[PLATFORM_NAME_BYTES]; /* whose processes the server and its runs are */
     char first_token[TOKEN_TEXT_BYTES];
@@ -68,6 +71,13 @@ bool service_is_changer(const struct route_call *call, const struct registry_run
 /** The same. False: answered. */
 bool service_may_change(struct route_call *call, const struct registry_run *run);
 
+/** For routes with a {run} and a {node}: whether the caller may run something in that node, and the run runs. False:
+ * answered. */
+bool service_may_enter_node(struct route_call *call, struct registry_run *run);
+
+/** The same right, outside of a call: in the run's project a member who is its owner, or a manager. */
+bool service_may_enter(struct database *registry, const struct identity *who, const struct registry_run *run);
+
 /** Whether what the run has left on disk is there to be read. False: it was discarded, and the call is answered. */
 bool service_has_files(struct route_call *call, const struct registry_run *run);
 
@@ -77,6 +87,7 @@ bool service_has_files(struct route_call *call, const struct registry_run *run);
 /** The fields of a route whose only parameter is a run. */
 #define SERVICE_OF_RUN .parameters = service_run_parameters, .project_of = service_project_of_run
 extern const struct route_parameter service_run_parameters[];
+extern const struct route_parameter service_node_parameters[]; /* {run} and {node} */
 
 /** The text of a parameter; NULL where it is not given. */
 static inline const char *service_text_given(const struct route_call *call, const char *name)
@@ -97,6 +108,12 @@ void service_name_cookie(struct service *service, const char *platform);
 
 /** For router_access. */
 bool service_identify_session(struct service *service, const struct http_request *request, struct identity *who);
+
+/** Whether somebody who was let in would be again: brings `who` up to date, or says false. */
+bool service_still(struct service *service, struct identity *who);
+
+/** The user of the process at the other end, or SESSION_ANYWHERE (platform/access/sessions.h). */
+int64_t service_peer(const struct http_request *request);
 
 /** Make a user, or change one, with the personal project (where no other one has its name). In a transaction. */
 weft_status service_make_user(struct database *registry, const char *user, bool administrator, struct error *error);
@@ -120,6 +137,6 @@ void metric_export(struct route_call *call);
 /* The resources, each in its file of the same name. Their context is filled in by service.c. */
 extern const struct route_table server_routes, run_routes, run_order_routes, queue_routes, cluster_routes,
     project_routes, budget_routes, session_routes, user_routes, snapshot_routes, run_file_routes, log_routes,
-    exec_routes, metric_routes, history_routes, prometheus_routes, secret_routes;
+    exec_routes, metric_routes, history_routes, prometheus_routes, secret_routes, port_routes;
 
 #endif

@@ -139,24 +139,31 @@ static void asked(struct route_call *call, weft_status status, const struct erro
     exec_session_begin(beginning->session);
 }
 
+bool service_may_enter_node(struct route_call *call, struct registry_run *run)
+{
+    const int64_t node = route_value(call, "node")->integer;
+    if (!service_run(call, run) || !service_may_change(call, run))
+        return false;
+    if (node >= run->nodes) {
+        http_fail(call->request, 404, "run %" PRId64 " has no node %" PRId64 ": its last one is %" PRId64, run->run,
+                  node, run->nodes - 1);
+        return false;
+    }
+    if (run_state_is_active(run->state) && run->state != RUN_PLACED)
+        return true;
+    http_fail(call->request, 409, "run %" PRId64 " does not run: it %s %s", run->run,
+              run->state == RUN_SUCCEEDED || run->state == RUN_FAILED ? "has" : "is", run_state_name(run->state));
+    return false;
+}
+
 static void exec_in_node(struct route_call *call)
 {
     struct service *service = service_of(call);
     struct registry_run run;
     struct error error = {0};
-    int64_t node = route_value(call, "node")->integer;
-    if (!service_run(call, &run) || !service_may_change(call, &run))
+    const int64_t node = route_value(call, "node")->integer;
+    if (!service_may_enter_node(call, &run))
         return;
-    if (node >= run.nodes) {
-        http_fail(call->request, 404, "run %" PRId64 " has no node %" PRId64 ": its last one is %" PRId64, run.run,
-                  node, run.nodes - 1);
-        return;
-    }
-    if (!run_state_is_active(run.state) || run.state == RUN_PLACED) {
-        http_fail(call->request, 409, "run %" PRId64 " does not run: it %s %s", run.run,
-                  run.state == RUN_SUCCEEDED || run.state == RUN_FAILED ? "has" : "is", run_state_name(run.state));
-        return;
-    }
     if (service->session_count >= SESSIONS_MOST) {
         http_fail(call->request, 503, "%u commands are already running in nodes; end one, or try again later",
                   service->session_count);
@@ -245,7 +252,7 @@ static void send_signal(struct route_call *call)
     {                                                                                                                  \
         .name = "session", .least = 32, .most = 32, .meaning = "From the first line of the command's stream."          \
     }
-static const struct route_parameter exec_parameters[] = {
+const struct route_parameter service_node_parameters[] = {
     SERVICE_RUN_PARAMETER, ROUTE_NUMBERED("node", 0, 65535, NULL, "Which node, from 0 on."), {0}};
 static const struct route_parameter session_parameters[] = {SESSION, {0}};
 static const struct route_parameter input_parameters[] = {SESSION, ROUTE_FLAG("end", "The input ends with this."), {0}};
@@ -257,7 +264,7 @@ static const struct route routes[] = {
      .summary =
          "Run a command next to a run's own on one of its nodes. The response streams its output and its exit code.",
      .permission = ROUTE_MEMBER,
-     .parameters = exec_parameters,
+     .parameters = service_node_parameters,
      .project_of = service_project_of_run,
      .request = "ExecRequest",
      .response = "ExecFrame",

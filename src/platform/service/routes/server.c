@@ -43,7 +43,7 @@ static weft_status show_server(struct route_call *call, struct json_writer *answ
              "administrator", (bool)(identity_administers(&call->who)), "project", usual_project(call), "tokens",
              service->tokens, "slot_kind", slot_kind_name(slots.kind), "slots", slots.slots, "hosts", slots.hosts,
              "started", service->started, "isolation", accounts_isolation(), "limits", node_limits_describe(limits),
-             "paused", exits_why(&service->exits));
+             "paused", exits_why(&service->exits), "web_ports", (bool)(service->web_ports != NULL));
     disk_space_state(service->space, &disk);
     json_open_object(answer, "disk");
     JSON_PUT(answer, "size", disk.size, "free", disk.free, "low", disk.low);
@@ -136,6 +136,7 @@ static const struct schema schemas[] = {
         "isolation": {"type": "string", "description": "How runs of different users are isolated."},
         "limits": {"type": "string", "description": "Whether the limits of runs on processors, memory and processes are enforced."},
         "paused": {"type": "string", "nullable": true, "description": "Why no run is started at present; null: runs are started."},
+        "web_ports": {"type": "boolean", "description": "Whether web servers in runs can be opened from their pages."},
         "disk": {"type": "object", "description": "The disk of the state directory, in bytes.", "properties": {
             "size": {"type": "integer"}, "free": {"type": "integer"},
             "low": {"type": "integer", "description": "It counts as full when less than this is free."},

@@ -17,8 +17,7 @@ void service_name_cookie(struct service *service, const char *platform)
     snprintf(service->cookie, sizeof service->cookie, "weft_session_%016" PRIx64, hash_text(platform, 0));
 }
 
-/* The user at the other end, where that is on this machine. */
-static int64_t peer_of(const struct http_request *request)
+int64_t service_peer(const struct http_request *request)
 {
     uid_t user;
     return http_request_peer_user(request, &user) ? (int64_t)user : SESSION_ANYWHERE;
@@ -43,7 +42,7 @@ bool service_identify_session(struct service *service, const struct http_request
     char cookie[SESSION_COOKIE_BYTES];
     const char *key = http_request_header(request, SESSION_HEADER);
     return key && find_cookie(request, service->cookie, cookie) &&
-           sessions_identify(service->access, cookie, key, peer_of(request), time(NULL), who);
+           sessions_identify(service->access, cookie, key, service_peer(request), time(NULL), who);
 }
 
 static void set_cookie(struct route_call *call, const char *value, int64_t seconds)
@@ -67,7 +66,7 @@ static void begin_session(struct route_call *call)
         return;
     }
     weft_status status =
-        sessions_begin(service_of(call)->access, &call->who, peer_of(call->request), now, &made, &error);
+        sessions_begin(service_of(call)->access, &call->who, service_peer(call->request), now, &made, &error);
     json_begin(&writer, JSON_LINE);
     JSON_PUT_OBJECT(&writer, NULL, "key", status == WEFT_OK ? made.key : "", "ends", json_time(made.ends * 1000));
     if (status == WEFT_OK)

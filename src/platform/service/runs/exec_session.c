@@ -48,22 +48,28 @@ static weft_status open_terminal(struct exec_session *session, unsigned rows, un
     return WEFT_OK;
 }
 
-static weft_status open_pipes(struct exec_session *session, struct error *error)
+weft_status exec_pipes_open(int given[3], int own[3], struct error *error)
 {
     for (int i = 0; i < 3; i++) {
         int ends[2];
         if (pipe2(ends, O_CLOEXEC) != 0)
             return error_system(error, "cannot make a pipe to a command");
-        session->given[i] = ends[i > 0];
-        if (i == 0)
-            session->input = ends[1];
-        else
-            session->outputs[i - 1] = ends[0];
-        session->order.descriptors[i] = session->given[i];
-        if (fcntl(ends[i == 0], F_SETFL, O_NONBLOCK) != 0)
+        given[i] = ends[i > 0];
+        own[i] = ends[i == 0];
+        if (fcntl(own[i], F_SETFL, O_NONBLOCK) != 0)
             return error_system(error, "cannot set a pipe to a command");
     }
     return WEFT_OK;
+}
+
+static weft_status open_pipes(struct exec_session *session, struct error *error)
+{
+    int own[3] = {-1, -1, -1};
+    weft_status status = exec_pipes_open(session->given, own, error);
+    session->input = own[0];
+    memcpy(session->outputs, own + 1, sizeof session->outputs);
+    memcpy(session->order.descriptors, session->given, sizeof session->given);
+    return status;
 }
 
 static void close_output(struct exec_session *session, int index)
