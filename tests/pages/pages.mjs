@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { manyMetrics, marksAreWhole, numbersOfCurves } from "./curves.mjs";
 import * as lists from "./lists.mjs";
 import { Platform, furnish, pause } from "./platform.mjs";
+import { portsOfRuns } from "./ports.mjs";
 import { cancelledRun, curvesSay, failedRun, forkDiffers, liveLogs, narrowParts, noRun, pausingRun, progressOfRun, savedLog } from "./run.mjs";
 import { begin, close, lookAround, narrow, open, picture, signIn, state, wide } from "./windows.mjs";
 
@@ -275,7 +276,10 @@ async function parts(page, platform, known) {
     // Tabs keep their place in the address, and follow the arrow keys.
     assert.match(page.url(), /#settings$/);
     await page.getByRole("tab", { name: "Settings" }).press("ArrowLeft");
-    assert.equal(await page.getByRole("tab", { name: "Checkpoints" }).getAttribute("aria-selected"), "true");
+    assert.equal(await page.getByRole("tab", { name: "Ports" }).getAttribute("aria-selected"), "true");
+    await page.getByText("This server has no web ports").waitFor();
+    await page.locator(".command", { hasText: "weft forward" }).waitFor();
+    assert.equal(await page.getByRole("button", { name: "Open", exact: true }).count(), 0);
 }
 
 async function waitingAndFailed(page, platform, known) {
@@ -513,6 +517,7 @@ async function main() {
     await perform("newcomer", newcomer);
     await perform("paused scheduling", pausedScheduling);
     await perform("disk space", diskSpace);
+    await perform("ports of runs", portsOfRuns);
     const platform = await Platform.start("--pods", "2x4x4", "--tokens");
     let page = null;
     try {

@@ -11,6 +11,7 @@ import { fork } from "./run-fork.js";
 import { runHead } from "./run-head.js";
 import { onProgress } from "./run-progress.js";
 import { logsPanel } from "./run-logs.js";
+import { portsPanel } from "./run-ports.js";
 import { checkpointsPanel, discardedPanel, eventsPanel, nodesPanel, settingsPanel } from "./run-parts.js";
 import { isWaiting } from "./states.js";
 
@@ -21,6 +22,7 @@ let run = null;
 let may = null;
 let parts = null;
 let events = null;
+let ports = null;
 
 async function begin() {
     let asked = ask();
@@ -84,6 +86,7 @@ async function show() {
     if (place.nodes) fill(place.nodes, nodesPanel(run));
     parts.count("nodes", run.attempts.length > 1 ? `${run.attempts.length} attempts` : "");
     events?.refresh();
+    ports?.refresh();
     if (isWaiting(run.state)) why();
 }
 
@@ -122,6 +125,17 @@ function buildParts(first) {
                     run.discarded
                         ? discardedPanel(run)
                         : checkpointsPanel(run, may.maySubmit(run.project) && ((name) => fork(run, name))),
+            ],
+            [
+                "ports",
+                "Ports",
+                () => {
+                    ports = portsPanel(
+                        () => run,
+                        (now) => may.mayChange(now),
+                    );
+                    return ports.element;
+                },
             ],
             ["settings", "Settings", () => settingsPanel(run)],
         ],
