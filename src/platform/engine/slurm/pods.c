@@ -19,10 +19,10 @@
 #define POD_RUN DRIVER_POD "%.*s"
 #define NOTICE_SECONDS                                                                                                 \
     180 /* before a job's time is over, attempts are asked to leave; at most a quarter of that time */
-#define PLACE_SECONDS  30.0 /* for a step, until a job has its nodes */
-#define BEGIN_SECONDS  30.0 /* for the processes of a step that was started */
-#define LINGER_SECONDS 3.0  /* for srun, when all nodes of an attempt have ended */
-#define RETRY_SECONDS  5.0  /* between two jobs for a Pod, and two looks at its nodes */
+#define PLACE_SECONDS  120.0 /* for a step, until a job has its nodes: the next one may just begin */
+#define BEGIN_SECONDS  30.0  /* for the processes of a step that was started */
+#define LINGER_SECONDS 3.0   /* for srun, when all nodes of an attempt have ended */
+#define RETRY_SECONDS  5.0   /* between two jobs for a Pod, and two looks at its nodes */
 
 /* A Pod, and the job that holds it. */
 struct held_pod {
