@@ -381,8 +381,9 @@ static struct registry_node controller_attempt_end_of(const struct hearing *hear
         ended.how = RUN_EXIT_NOT_STARTED;
     else if (record->exited.cause == JOURNAL_HOST || record->exited.cause == JOURNAL_LEASE)
         ended.how = RUN_EXIT_LOST;
-    else if (ended.signal)
-        ended.how = RUN_EXIT_FAILED;
+    else if (ended.signal) /* one that the engine itself has asked to leave is not to blame */
+        ended.how =
+            record->exited.cause == JOURNAL_CHECKPOINTED && !hearing->run->leaving ? RUN_EXIT_AGAIN : RUN_EXIT_FAILED;
     else
         ended.how = ended.code == 0 ? RUN_EXIT_COMPLETED : ended.code == EX_TEMPFAIL ? RUN_EXIT_AGAIN : RUN_EXIT_FAILED;
     if (ended.how == RUN_EXIT_FAILED && record->exited.cause == JOURNAL_BY_ITSELF && !*ended.detail)

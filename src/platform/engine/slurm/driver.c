@@ -64,7 +64,7 @@ struct driver {
     /* The thread's own. */
     struct host_use use;
     uint64_t look_at, nodes_at;
-    char refusal[ERROR_TEXT_BYTES]; /* to cancel jobs, as it was said last */
+    char refusal[ERROR_TEXT_BYTES]; /* the last one that was printed, to cancel jobs */
 };
 
 static struct driven *driver_find(struct driver *driver, const struct attempt *attempt)

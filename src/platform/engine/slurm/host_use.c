@@ -28,14 +28,17 @@ void host_use_clear(struct host_use *use)
     memset(use->own, 0, use->count * sizeof *use->own);
 }
 
-void host_use_count(struct host_use *use, const struct slurm_job *job)
+void host_use_count(struct host_use *use, const struct slurm_job *job, bool pod)
 {
     struct string_list names = {0};
+    const bool all = pod && job->state == SLURM_JOB_RUNNING; /* nodes of one job may differ */
     if (!job->node_count || slurm_host_list(job->nodes, &names, NULL) != WEFT_OK)
         return;
     for (uint32_t i = 0; i < names.count; i++) {
         const struct driver_host *host = host_use_find(use, names.items[i]);
-        if (host)
+        if (host && all)
+            use->own[host - use->hosts] = host->cpus;
+        else if (host)
             use->own[host - use->hosts] += job->cpus / job->node_count;
     }
     string_list_free(&names);

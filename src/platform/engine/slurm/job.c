@@ -106,7 +106,6 @@ void job_write_holder(const struct engine_slurm *slurm, const struct engine_orde
 void job_write_step(const struct engine_slurm *slurm, const struct engine_order *order, const struct job_needs *needs,
                     struct buffer *command)
 {
-    char output[JOB_OUTPUT_BYTES];
     char name[JOB_STEP_BYTES];
     buffer_print(
         command,
@@ -118,17 +117,18 @@ void job_write_step(const struct engine_slurm *slurm, const struct engine_order 
                  (int)buffer_size(&needs->names), (const char *)buffer_begin(&needs->names));
     buffer_print(command, "--export=WEFT_HOST_TOKEN,PATH,HOME,USER,LOGNAME,SHELL,LANG,TZ ");
     write_process(slurm, order, command);
-    buffer_print(command, " >>'%s' 2>&1 </dev/null &", job_output(slurm, &order->attempt, output));
+    buffer_print(command, " >>\"$f.out\" 2>&1 </dev/null &");
 }
 
 void job_write_step_end(const struct attempt *attempt, struct buffer *command)
 {
     char name[JOB_STEP_BYTES];
     job_step_name(attempt, name);
-    buffer_print(command,
-                 "[ ! -e \"$WEFT_NODE_DIRECTORY/%s\" ] || for step in $(squeue --noheader --steps "
-                 "--jobs=\"$SLURM_JOB_ID\" --format='%%i|%%j' | sed -n 's/ *|%s *$//p'); do scancel \"$step\"; done",
-                 name, name);
+    buffer_print(
+        command,
+        "[ ! -e \"$WEFT_NODE_DIRECTORY/%s\" ] || for step in $(squeue --noheader --steps "
+        "--jobs=\"$SLURM_JOB_ID\" --format='%%i|%%j' | awk -F'|' '$2 == \"%s\" { print $1 }'); do scancel \"$step\"; done",
+        name, name);
 }
 
 /* ---- files ---- */

@@ -46,7 +46,7 @@ static bool see_job(void *context, const struct slurm_job *job)
     if (!read_comment(looking->platform, job->comment, &attempt))
         return true;
     if (job->state != SLURM_JOB_PENDING && job->state != SLURM_JOB_ENDED)
-        host_use_count(looking->use, job);
+        host_use_count(looking->use, job, own_jobs_hold_pod(&attempt));
     looking->status = ARRAY_RESERVE(jobs->list, jobs->room, jobs->count + 1, "jobs", looking->error);
     if (looking->status != WEFT_OK)
         return false;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/engine/slurm/internal/pods.h"
 
-#include "base/clock.h"
-#include "base/string_list.h"
 #include "platform/engine/slurm/host_list.h"
 #include "platform/engine/slurm/internal/own_jobs.h"
+#include "platform/engine/slurm/internal/pods_state.h"
 #include "platform/engine/slurm/internal/submission.h"
 
 #include <fcntl.h>
@@ -19,47 +18,9 @@
 #define POD_RUN DRIVER_POD "%.*s"
 #define NOTICE_SECONDS                                                                                                 \
     180 /* before a job's time is over, attempts are asked to leave; at most a quarter of that time */
-#define PLACE_SECONDS  120.0 /* for a step, until a job has its nodes: the next one may just begin */
-#define BEGIN_SECONDS  30.0  /* for the processes of a step that was started */
-#define LINGER_SECONDS 3.0   /* for srun, when all nodes of an attempt have ended */
-#define RETRY_SECONDS  5.0   /* between two jobs for a Pod, and two looks at its nodes */
-
-/* A Pod, and the job that holds it. */
-struct held_pod {
-    char run[ATTEMPT_RUN_BYTES]; /* "pod-NAME" */
-    struct attempt attempt;      /* epoch 0: no job */
-    struct string_list hosts;    /* of the job */
-    uint64_t seconds;            /* of its time limit */
-    bool runs, leaving;          /* its process is there; it is to end */
-    bool stuck;                  /* a step did not begin: Slurm counts processors that an older one had */
-    char why[ERROR_TEXT_BYTES];  /* the last job has ended */
-    uint64_t next_at;            /* when the next job, or look, may be */
-    struct held_pod *next;
-};
-
-/* An attempt in a Pod. */
-struct pods_step {
-    struct attempt attempt;
-    struct slurm_submission submission; /* of its script, nodes and their list */
-    char *texts;
-    uint64_t asked_at, tried_at, ended_at; /* 0: not started; not ended */
-    bool cleared;                          /* what was left of it is ended */
-    struct node_exec exec;                 /* the command that starts it, or ends it */
-    struct pods_step *next;
-};
-
-struct pods {
-    struct engine_slurm *slurm;
-    uint64_t seconds;
-    struct held_pod *list;
-    struct pods_step *steps;
-    uint64_t turned_at;
-};
-
-static uint64_t after(uint64_t since, double seconds)
-{
-    return since + (uint64_t)(seconds * 1e9);
-}
+#define HOLDER_MEMORY    ((uint64_t)4 << 30)
+#define HOLDER_PROCESSES 65536 /* threads of all sruns of a Pod */
+#define RETRY_SECONDS    5.0   /* between two jobs for a Pod, and two looks at its nodes */
 
 bool pods_hold(const struct attempt *attempt)
 {
@@ -95,11 +56,6 @@ static struct held_pod *find_held(struct pods *pods, const char *run, struct err
     return pod;
 }
 
-static bool has_host(const struct held_pod *pod, const char *host)
-{
-    return string_list_find(&pod->hosts, host) < pod->hosts.count;
-}
-
 /* ---- what runs in a Pod ---- */
 
 struct in_pod {
@@ -113,7 +69,7 @@ struct in_pod {
 static bool see_node(void *context, const struct engine_node *node)
 {
     struct in_pod *in = context;
-    in->counts = in->counts || (node->state != ENGINE_NODE_ENDED && has_host(in->pod, node->host));
+    in->counts = in->counts || (node->state != ENGINE_NODE_ENDED && pods_has_host(in->pod, node->host));
     return !in->counts;
 }
 
@@ -132,10 +88,12 @@ static bool see_attempt(void *context, const struct attempt *attempt, uint32_t n
     in->counts = false;
     if (!own || pods_hold(attempt))
         return true;
-    if (remote_nodes(remote, attempt, see_node, in, NULL) != WEFT_OK || !in->counts)
+    const weft_status status = remote_nodes(remote, attempt, see_node, in, NULL);
+    if (status == WEFT_ERROR_STATE || (status == WEFT_OK && !in->counts))
         return true;
-    in->attempts++;
-    if (in->stop && remote_stop(remote, attempt, ENGINE_CHECKPOINT, notice_of(in->pod) * 750, &error) != WEFT_OK)
+    in->attempts++; /* also where its nodes are not known for now */
+    if (in->stop && !pods_waits(in->pods, attempt) &&
+        remote_stop(remote, attempt, ENGINE_CHECKPOINT, notice_of(in->pod) * 750, &error) != WEFT_OK)
         fprintf(stderr, "weft: %s\n", error.text);
     return true;
 }
@@ -227,9 +185,15 @@ static weft_status hold(struct pods *pods, struct held_pod *pod, struct error *e
                                        .environment = environment,
                                        .directory = "/",
                                        .files = pods->slurm->shared ? NULL : &files,
-                                       .launch = ENGINE_EACH_NODE};
+                                       .launch = ENGINE_EACH_NODE,
+                                       .memory = HOLDER_MEMORY,
+                                       .processes = HOLDER_PROCESSES};
     if (status == WEFT_OK)
         status = submit_holder(pods, pod, &order, error);
+    if (status != WEFT_OK && slurm_state(pods->slurm, &attempt).known) { /* nobody else would remove it */
+        slurm_give_up(pods->slurm, &attempt, REMOTE_END_AGAIN, "its job could not be written down");
+        (void)remote_forget(pods->slurm->remote, &attempt, NULL);
+    }
     if (status == WEFT_OK) {
         pod->attempt = attempt;
         pod->seconds = pods->seconds;
@@ -245,7 +209,7 @@ static bool is_nearly_over(const struct pods *pods, const struct held_pod *pod)
     struct stat found;
     return node_directory(directory, pods->slurm->directory, &pod->attempt, 0, NULL) == WEFT_OK &&
            file_join(path, directory, "instance", NULL) == WEFT_OK && stat(path, &found) == 0 &&
-           (uint64_t)(time(NULL) - found.st_mtime) + notice_of(pod) > pod->seconds;
+           time(NULL) > found.st_mtime && (uint64_t)(time(NULL) - found.st_mtime) + notice_of(pod) > pod->seconds;
 }
 
 /* Whether the next job would have nodes that this one lacks. */
@@ -255,7 +219,7 @@ static bool lacks_free_hosts(struct pods *pods, const struct held_pod *pod)
     bool lacks = false;
     if (list_free(pods, pod, &hosts, NULL) == WEFT_OK)
         for (size_t i = 0; i < hosts.count; i++)
-            lacks = lacks || !has_host(pod, hosts.items[i]);
+            lacks = lacks || !pods_has_host(pod, hosts.items[i]);
     string_list_free(&hosts);
     return lacks;
 }
@@ -272,7 +236,7 @@ static void keep_present(struct pods *pods, struct held_pod *pod)
     }
 }
 
-static void let_go(struct pods *pods, struct held_pod *pod)
+static void pods_let_go(struct pods *pods, struct held_pod *pod)
 {
     struct error error = {0};
     pod->leaving = true;
@@ -296,7 +260,7 @@ static weft_status turn_pod(struct pods *pods, struct held_pod *pod, struct erro
     if (!pod->attempt.epoch) {
         if (now < pod->next_at)
             return WEFT_OK;
-        pod->next_at = after(now, RETRY_SECONDS);
+        pod->next_at = pods_after(now, RETRY_SECONDS);
         return hold(pods, pod, error);
     }
     const struct driver_state state = slurm_state(pods->slurm, &pod->attempt);
@@ -313,141 +277,16 @@ static weft_status turn_pod(struct pods *pods, struct held_pod *pod, struct erro
     }
     if (!pod->runs || now < pod->next_at)
         return WEFT_OK;
-    pod->next_at = after(now, RETRY_SECONDS);
+    pod->next_at = pods_after(now, RETRY_SECONDS);
     keep_present(pods, pod);
     if (!pod->leaving && is_nearly_over(pods, pod)) {
         pod->leaving = true;
         attempts_in(pods, pod, true);
     }
-    if ((pod->leaving || pod->stuck || lacks_free_hosts(pods, pod)) && attempts_in(pods, pod, false) == 0)
-        let_go(pods, pod);
+    if (pod->hosts.count && (pod->leaving || pod->stuck || lacks_free_hosts(pods, pod)) &&
+        attempts_in(pods, pod, false) == 0)
+        pods_let_go(pods, pod);
     return WEFT_OK;
-}
-
-/* ---- steps ---- */
-
-static void step_free(struct pods *pods, struct pods_step *step)
-{
-    struct pods_step **at = &pods->steps;
-    while (*at != step)
-        at = &(*at)->next;
-    *at = step->next;
-    node_exec_close(&step->exec);
-    free(step->texts);
-    free(step);
-}
-
-/* The job that has all nodes of a step, or `any` of them; NULL: none now. */
-static struct held_pod *pod_of_step(struct pods *pods, const struct pods_step *step, bool any)
-{
-    struct string_list hosts = {0};
-    struct held_pod *pod = NULL;
-    if (slurm_host_list(step->submission.node_list, &hosts, NULL) == WEFT_OK)
-        for (pod = pods->list; pod; pod = pod->next) {
-            size_t found = 0;
-            for (size_t i = 0; i < hosts.count; i++)
-                found += has_host(pod, hosts.items[i]);
-            if (pod->runs && (any ? found > 0 : !pod->leaving && found == hosts.count))
-                break;
-        }
-    string_list_free(&hosts);
-    return pod;
-}
-
-/* Run a shell's command in the node that holds the Pod; it reads nothing, and what it prints is lost. */
-static weft_status run_for_step(struct pods *pods, struct pods_step *step, const struct held_pod *pod, const char *text,
-                                struct error *error)
-{
-    char token[REMOTE_TOKEN_BYTES], variable[REMOTE_TOKEN_BYTES + 20];
-    char *command[] = {"sh", "-c", (char *)text, NULL}, *environment[] = {variable, NULL};
-    int ends[2], null = -1;
-    weft_status status = remote_token(pods->slurm->remote, &step->attempt, token, error);
-    if (status != WEFT_OK)
-        return status;
-    snprintf(variable, sizeof variable, "WEFT_HOST_TOKEN=%s", token);
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return error_system(error, "cannot make the pipe of a command");
-    file_close(ends[1]);
-    null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    const struct node_exec_order order = {
-        .command = command, .environment = environment, .descriptors = {ends[0], null, null}};
-    status = null < 0 ? error_system(error, "cannot open '/dev/null'")
-                      : remote_exec(pods->slurm->remote, &pod->attempt, 0, &order, &step->exec, error);
-    file_close(ends[0]);
-    file_close(null);
-    return status;
-}
-
-/* srun waits for all of its tasks, also for those of a node that has died and is back, and its step would keep its processors. */
-static void clear_step(struct pods *pods, struct pods_step *step)
-{
-    struct buffer command = {0};
-    const struct held_pod *pod = pod_of_step(pods, step, true);
-    job_write_step_end(&step->attempt, &command);
-    buffer_put(&command, "", 1);
-    step->cleared = true;
-    if (pod && !command.failed) /* otherwise it goes with its job */
-        (void)run_for_step(pods, step, pod, (const char *)buffer_begin(&command), NULL);
-    buffer_free(&command);
-}
-
-/* It was started, and has not begun on all nodes. */
-static void give_up_begun(struct pods *pods, const struct pods_step *step, bool any_begun)
-{
-    struct held_pod *pod = pod_of_step(pods, step, true);
-    if (pod)
-        pod->stuck = true;
-    slurm_give_up(pods->slurm, &step->attempt, any_begun ? REMOTE_END_BY_HOST : REMOTE_END_AGAIN,
-                  "its step in the job of Slurm that holds its Pod has not begun on all nodes");
-}
-
-static void turn_step(struct pods *pods, struct pods_step *step)
-{
-    const uint64_t now = clock_now();
-    const struct driver_state state = slurm_state(pods->slurm, &step->attempt);
-    struct error error = {0};
-    if (step->exec.descriptor >= 0 && (node_exec_hear(&step->exec, false, &error) != WEFT_OK || step->exec.ended))
-        node_exec_close(&step->exec);
-    if (!state.known)
-        return;
-    if (state.ended) {
-        step->ended_at = step->ended_at ? step->ended_at : now;
-        if (!step->cleared && now > after(step->ended_at, LINGER_SECONDS))
-            clear_step(pods, step);
-        else if (step->cleared && (step->exec.descriptor < 0 || now > after(step->ended_at, BEGIN_SECONDS)))
-            step_free(pods, step);
-        return;
-    }
-    if (state.all_begun)
-        return;
-    const struct held_pod *pod = step->tried_at ? NULL : pod_of_step(pods, step, false);
-    if (pod && run_for_step(pods, step, pod, step->submission.script, &error) == WEFT_OK)
-        step->tried_at = now;
-    else if (pod)
-        fprintf(stderr, "weft: %s\n", error.text); /* at the next turn */
-    if (!step->tried_at && now > after(step->asked_at, PLACE_SECONDS))
-        slurm_give_up(pods->slurm, &step->attempt, REMOTE_END_AGAIN,
-                      "the job of Slurm that held its nodes has ended, or is about to");
-    else if (step->tried_at && now > after(step->tried_at, BEGIN_SECONDS))
-        give_up_begun(pods, step, state.any_begun);
-}
-
-static weft_status step_add(struct pods *pods, const struct attempt *attempt, const struct slurm_submission *submission,
-                            struct error *error)
-{
-    for (const struct pods_step *each = pods->steps; each; each = each->next)
-        if (attempt_same(&each->attempt, attempt))
-            return WEFT_OK;
-    struct pods_step *step = calloc(1, sizeof *step);
-    if (!step)
-        return error_memory(error, sizeof *step, "a step");
-    *step = (struct pods_step){
-        .attempt = *attempt, .asked_at = clock_now(), .exec = {.descriptor = -1}, .next = pods->steps};
-    pods->steps = step;
-    weft_status status = submission_copy(submission, &step->submission, &step->texts, error);
-    if (status != WEFT_OK)
-        step_free(pods, step);
-    return status;
 }
 
 /* ---- for the engine ---- */
@@ -487,21 +326,22 @@ weft_status pods_start(struct pods *pods, const struct engine_order *order, cons
     if (status == WEFT_OK && !file_exists(path))
         status = submission_save(path, &submission, error);
     if (status == WEFT_OK)
-        status = step_add(pods, &order->attempt, &submission, error);
+        status = pods_add_step(pods, &order->attempt, &submission, error);
     buffer_free(&command);
     if (status == WEFT_OK && pods->steps)
-        turn_step(pods, pods->steps); /* at once */
+        pods_turn_step(pods, pods->steps); /* at once */
     return status;
 }
 
 const char *pods_lack(const struct pods *pods, const char *host)
 {
     for (const struct held_pod *pod = pods->list; pod; pod = pod->next)
-        if (!pod->attempt.epoch && has_host(pod, host) && *pod->why)
+        if (!pod->attempt.epoch && pods_has_host(pod, host) && *pod->why)
             return pod->why;
-        else if (pod->attempt.epoch && has_host(pod, host))
+        else if (pod->attempt.epoch && pods_has_host(pod, host))
             return !pod->runs     ? "this server's job for its Pod is in Slurm's queue"
                    : pod->leaving ? "the time of this server's job for its Pod is nearly over"
+                   : pod->stuck   ? "a step did not begin in this server's job for its Pod, which is replaced"
                                   : NULL;
     return "it comes into this server's next job for its Pod";
 }
@@ -525,7 +365,7 @@ static weft_status find_pods(struct pods *pods, struct error *error)
 void pods_turn(struct pods *pods)
 {
     struct error error = {0};
-    const bool every_second = clock_now() >= after(pods->turned_at, 1);
+    const bool every_second = clock_now() >= pods_after(pods->turned_at, 1);
     if (!every_second)
         return;
     pods->turned_at = clock_now();
@@ -536,7 +376,7 @@ void pods_turn(struct pods *pods)
         }
     for (struct pods_step *step = pods->steps, *next; step; step = next) {
         next = step->next;
-        turn_step(pods, step);
+        pods_turn_step(pods, step);
     }
 }
 
@@ -558,7 +398,7 @@ weft_status pods_take(struct pods *pods, const struct attempt *attempt, const st
 weft_status pods_take_step(struct pods *pods, const struct attempt *attempt, const struct slurm_submission *submission,
                            struct error *error)
 {
-    return step_add(pods, attempt, submission, error);
+    return pods_add_step(pods, attempt, submission, error);
 }
 
 weft_status pods_open(struct engine_slurm *slurm, uint64_t seconds, struct pods **pods, struct error *error)
@@ -580,7 +420,7 @@ void pods_close(struct pods *pods)
     if (!pods)
         return;
     while (pods->steps)
-        step_free(pods, pods->steps);
+        pods_step_free(pods, pods->steps);
     for (struct held_pod *pod = pods->list, *next; pod; pod = next) {
         next = pod->next;
         string_list_free(&pod->hosts);

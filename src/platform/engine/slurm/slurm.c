@@ -211,7 +211,9 @@ static bool take_up(void *context, const struct attempt *attempt, uint32_t nodes
     const bool read = submission_load(path, &submission, &texts, &error) == WEFT_OK;
     if (!read)
         fprintf(stderr, "weft: %s\n", error.text);
-    if (read && pods_is_step(&submission))
+    if (read && pods_is_step(&submission) && !slurm->pods)
+        slurm_give_up(slurm, attempt, REMOTE_END_AGAIN, "this server holds no Pods any more");
+    else if (read && pods_is_step(&submission))
         taking->status = pods_take_step(slurm->pods, attempt, &submission, taking->error);
     else
         taking->status = driver_submit(slurm->driver, attempt, job_mark(token, mark), read ? &submission : NULL,
@@ -334,7 +336,7 @@ static weft_status name_server(struct engine_slurm *slurm, const char *address, 
 }
 
 /* "": it has no name, or is not known. */
-static void name_user(struct engine_slurm *slurm, const char *login)
+static void slurm_name_user(struct engine_slurm *slurm, const char *login)
 {
     const struct passwd *own = login ? NULL : getpwuid(geteuid());
     snprintf(slurm->user, sizeof slurm->user, "%s", own ? own->pw_name : "");
@@ -368,7 +370,7 @@ weft_status engine_slurm_open(const struct engine_slurm_config *config, struct e
         .close = slurm_close,
     };
     slurm->shared = config->shared != NULL;
-    name_user(slurm, config->login);
+    slurm_name_user(slurm, config->login);
     snprintf(slurm->platform, sizeof slurm->platform, "%s", config->platform);
     /* Nodes fetch what they need at their own pace; one that is lost meanwhile ends the attempt anyway. */
     char *run[] = {slurm->weft, "run", "--start-timeout", "600", NULL};

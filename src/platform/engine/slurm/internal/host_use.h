@@ -23,7 +23,7 @@ void host_use_close(struct host_use *use);
 
 /** Begin to count own jobs; one of them. */
 void host_use_clear(struct host_use *use);
-void host_use_count(struct host_use *use, const struct slurm_job *job);
+void host_use_count(struct host_use *use, const struct slurm_job *job, bool pod);
 
 /** Look at the nodes again. Those that are new are left out until the next start. */
 weft_status host_use_look(struct slurm_commands *commands, struct host_use *use, struct error *error);

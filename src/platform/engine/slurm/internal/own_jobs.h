@@ -11,7 +11,7 @@
 #define OWN_JOB_COMMENT    "weft:%s:%s:%" PRIu64 ":%s" /**< platform, run, epoch, mark */
 #define OWN_JOB_USER_BYTES 64
 
-/** As in struct slurm_job. Whoever may submit jobs may give them such a comment: mark and user tell. */
+/** As in struct slurm_job. Any user can give jobs such a comment: mark and user tell. */
 struct own_job {
     struct attempt attempt;
     uint64_t id;
