@@ -18,6 +18,7 @@
 #define POD_RUN DRIVER_POD "%.*s"
 #define NOTICE_SECONDS                                                                                                 \
     180 /* before a job's time is over, attempts are asked to leave; at most a quarter of that time */
+#define LACKING_LOOKS    3 /* at nodes of a job that waits, which others have */
 #define HOLDER_MEMORY    ((uint64_t)4 << 30)
 #define HOLDER_PROCESSES 65536 /* threads of all sruns of a Pod */
 #define RETRY_SECONDS    5.0   /* between two jobs for a Pod, and two looks at its nodes */
@@ -86,14 +87,13 @@ static bool see_attempt(void *context, const struct attempt *attempt, uint32_t n
     struct error error = {0};
     (void)nodes;
     in->counts = false;
-    if (!own || pods_hold(attempt))
+    if (!own || pods_hold(attempt) || pods_waits(in->pods, attempt))
         return true;
     const weft_status status = remote_nodes(remote, attempt, see_node, in, NULL);
     if (status == WEFT_ERROR_STATE || (status == WEFT_OK && !in->counts))
         return true;
     in->attempts++; /* also where its nodes are not known for now */
-    if (in->stop && !pods_waits(in->pods, attempt) &&
-        remote_stop(remote, attempt, ENGINE_CHECKPOINT, notice_of(in->pod) * 750, &error) != WEFT_OK)
+    if (in->stop && remote_stop(remote, attempt, ENGINE_CHECKPOINT, notice_of(in->pod) * 750, &error) != WEFT_OK)
         fprintf(stderr, "weft: %s\n", error.text);
     return true;
 }
@@ -198,6 +198,7 @@ static weft_status hold(struct pods *pods, struct held_pod *pod, struct error *e
         pod->attempt = attempt;
         pod->seconds = pods->seconds;
         pod->runs = pod->leaving = pod->stuck = false;
+        pod->lacking = 0;
     }
     return status;
 }
@@ -234,6 +235,18 @@ static void keep_present(struct pods *pods, struct held_pod *pod)
     } else {
         string_list_free(&present);
     }
+}
+
+/* Whether nodes of a job that waits are no longer free. */
+static bool lacks_own_hosts(struct pods *pods, const struct held_pod *pod)
+{
+    struct string_list hosts = {0};
+    bool lacks = false;
+    if (list_free(pods, pod, &hosts, NULL) == WEFT_OK)
+        for (size_t i = 0; i < pod->hosts.count; i++)
+            lacks = lacks || string_list_find(&hosts, pod->hosts.items[i]) == hosts.count;
+    string_list_free(&hosts);
+    return lacks;
 }
 
 static void pods_let_go(struct pods *pods, struct held_pod *pod)
@@ -275,8 +288,15 @@ static weft_status turn_pod(struct pods *pods, struct held_pod *pod, struct erro
             pod->attempt.epoch = 0;
         return status == WEFT_ERROR_STATE ? WEFT_OK : status; /* its host is still saying goodbye */
     }
-    if (!pod->runs || now < pod->next_at)
+    if (now < pod->next_at)
         return WEFT_OK;
+    if (!pod->runs) {
+        pod->next_at = pods_after(now, RETRY_SECONDS);
+        pod->lacking = lacks_own_hosts(pods, pod) ? pod->lacking + 1 : 0;
+        if (pod->lacking >= LACKING_LOOKS) /* until their jobs have ended; the next job does without them */
+            slurm_give_up(pods->slurm, &pod->attempt, REMOTE_END_AGAIN, "others have taken nodes of its Pod");
+        return WEFT_OK;
+    }
     pod->next_at = pods_after(now, RETRY_SECONDS);
     keep_present(pods, pod);
     if (!pod->leaving && is_nearly_over(pods, pod)) {

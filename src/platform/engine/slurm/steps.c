@@ -144,5 +144,5 @@ bool pods_waits(const struct pods *pods, const struct attempt *attempt)
     const struct pods_step *step = pods->steps;
     while (step && !attempt_same(&step->attempt, attempt))
         step = step->next;
-    return step && !step->tried_at;
+    return step && !step->tried_at && !slurm_state(pods->slurm, attempt).any_begun;
 }

@@ -16,6 +16,7 @@ struct held_pod {
     bool runs, leaving;          /* its process is there; it is to end */
     bool stuck;                  /* a step did not begin: Slurm counts processors that an older one had */
     char why[ERROR_TEXT_BYTES];  /* the last job has ended */
+    uint32_t lacking;            /* looks in a row at which a job that waits lacked nodes */
     uint64_t next_at;            /* when the next job, or look, may be */
     struct held_pod *next;
 };
