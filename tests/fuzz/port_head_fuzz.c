@@ -18,7 +18,7 @@ static void check_request(struct buffer *out, const struct port_ends *ends)
     unsigned code;
     if (message_read_request((char *)buffer_begin(out), buffer_size(out), &message, &code, NULL) != WEFT_OK ||
         strcmp(message_header(&message, "Host"), "localhost:6006") != 0 ||
-        port_cookie_find(&message, port_cookie_name(ends, name), value, sizeof value) ||
+        port_cookie_find(&message, port_cookie_name(ends, name), 0, value, sizeof value) ||
         message_header(&message, "Weft-Session"))
         abort();
 }

@@ -74,16 +74,23 @@ static void the_cookie_is_found(void **state)
 {
     char name[PORT_COOKIE_BYTES], value[8];
     assert_string_equal(port_cookie_name(&plain, name), "weft_port_8401");
-    assert_true(port_cookie_find(ask("GET /", "Cookie: a=b; weft_port_8401=abc\r\n"), name, value, sizeof value));
+    assert_true(port_cookie_find(ask("GET /", "Cookie: a=b; weft_port_8401=abc\r\n"), name, 0, value, sizeof value));
     assert_string_equal(value, "abc");
-    assert_true(
-        port_cookie_find(ask("GET /", "Cookie: a=b\r\nCookie: weft_port_8401=1234567\r\n"), name, value, sizeof value));
+    assert_true(port_cookie_find(ask("GET /", "Cookie: a=b\r\nCookie: weft_port_8401=1234567\r\n"), name, 0, value,
+                                 sizeof value));
     assert_string_equal(value, "1234567");
-    assert_false(port_cookie_find(ask("GET /", "Cookie: weft_port_8401=12345678\r\n"), name, value, sizeof value));
-    assert_false(
-        port_cookie_find(ask("GET /", "Cookie: weft_port_84012=a; xweft_port_8401=b\r\n"), name, value, sizeof value));
-    assert_false(port_cookie_find(ask("GET /", "Cookie: weft_port_8401\r\n"), name, value, sizeof value));
-    assert_false(port_cookie_find(ask("GET /", ""), name, value, sizeof value));
+    assert_false(port_cookie_find(ask("GET /", "Cookie: weft_port_8401=12345678\r\n"), name, 0, value, sizeof value));
+    assert_false(port_cookie_find(ask("GET /", "Cookie: weft_port_84012=a; xweft_port_8401=b\r\n"), name, 0, value,
+                                  sizeof value));
+    assert_false(port_cookie_find(ask("GET /", "Cookie: weft_port_8401\r\n"), name, 0, value, sizeof value));
+    assert_false(port_cookie_find(ask("GET /", ""), name, 0, value, sizeof value));
+    /* Each of a name: one that a script has set for a path comes before the server's. */
+#define TWO "Cookie: weft_port_8401=12345678; weft_port_8401=a; b=c\r\nCookie: weft_port_8401=d\r\n"
+    assert_true(port_cookie_find(ask("GET /", TWO), name, 0, value, sizeof value));
+    assert_string_equal(value, "a");
+    assert_true(port_cookie_find(ask("GET /", TWO), name, 1, value, sizeof value));
+    assert_string_equal(value, "d");
+    assert_false(port_cookie_find(ask("GET /", TWO), name, 2, value, sizeof value));
     assert_string_equal(port_cookie_name(&encrypted, name), "__Host-weft_port_8401");
 }
 

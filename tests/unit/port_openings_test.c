@@ -57,7 +57,10 @@ static void a_link_lets_in_once(void **state)
     assert_null(port_openings_enter(table, opening->web_port + 1, secret, HOST, HERE, now, cookie));
     assert_null(port_openings_enter(table, opening->web_port, secret, HOST, HERE + 1, now, cookie));
     assert_null(port_openings_enter(table, opening->web_port, "", HOST, HERE, now, cookie));
+    assert_null(port_openings_waiting(table, opening->web_port, secret, HERE + 1, now));
+    assert_ptr_equal(port_openings_waiting(table, opening->web_port, secret, HERE, now), opening);
     assert_ptr_equal(port_openings_enter(table, opening->web_port, secret, HOST, HERE, now, cookie), opening);
+    assert_null(port_openings_waiting(table, opening->web_port, secret, HERE, now));
     assert_string_not_equal(secret, cookie);
     assert_null(port_openings_enter(table, opening->web_port, secret, HOST, HERE, now, other));
     assert_null(port_openings_enter(table, opening->web_port, cookie, HOST, HERE, now, other));

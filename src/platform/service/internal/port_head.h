@@ -42,8 +42,11 @@ struct port_ends {
 /** The name of the cookie that lets a browser in at a web port: with TLS one that scripts cannot set. Returns `name`. */
 char *port_cookie_name(const struct port_ends *ends, char name[PORT_COOKIE_BYTES]);
 
-/** Find a cookie of a request: its value, which is not longer than `room` allows. False: there is none. */
-bool port_cookie_find(const struct message *request, const char *name, char *value, size_t room);
+/**
+ * Find a cookie of a request: its value. Browsers may send several of one name, for paths or set by scripts: `index`
+ * counts those, from 0, without values that are too long for `room`. False: there are not so many.
+ */
+bool port_cookie_find(const struct message *request, const char *name, unsigned index, char *value, size_t room);
 
 /**
  * Why a request must not be passed on although its cookie is right: a page of another origin has sent it, such as one

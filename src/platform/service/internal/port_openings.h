@@ -13,7 +13,8 @@
  *
  *     page of the run    POST .../nodes/0/ports {"port": 6006}     the session and the user's rights are checked, audited
  *                        <- a link with a secret                   valid once and for PORT_LINK_SECONDS
- *     web port           GET /.weft/enter/SECRET                   <- a cookie, valid at this web port for this port alone
+ *     web port           GET /.weft/enter/SECRET                   in the browser of that session alone (web_ports.h)
+ *                        <- a cookie                               valid at this web port for this port alone
  *                        GET /anything                             the cookie is checked, and removed, on each request
  *
  * An opening is bound to the host name by which its link was used, so that no other name that points to the server is of
@@ -76,6 +77,10 @@ void port_openings_free(struct port_openings *openings);
 weft_status port_openings_add(struct port_openings *openings, const struct port_target *target,
                               const struct identity *who, int64_t peer, uint64_t now, struct port_opening **opening,
                               char secret[PORT_SECRET_BYTES], struct error *error);
+
+/** The opening that a link is for, which is not used by that. NULL: it is unknown, was used, or is too old. */
+struct port_opening *port_openings_waiting(struct port_openings *openings, unsigned web_port, const char *secret,
+                                           int64_t peer, uint64_t now);
 
 /** Use a link at a web port, by a host name: draws the secret of the cookie. NULL: it is unknown, was used, or is too old. */
 struct port_opening *port_openings_enter(struct port_openings *openings, unsigned web_port, const char *secret,

@@ -115,6 +115,9 @@ bool service_still(struct service *service, struct identity *who);
 /** The user of the process at the other end, or SESSION_ANYWHERE (platform/access/sessions.h). */
 int64_t service_peer(const struct http_request *request);
 
+/** Write `entry` to the audit log; its time is filled in. If that fails, the server's log has it. */
+void service_audit(struct service *service, struct audit_entry *entry);
+
 /** Make a user, or change one, with the personal project (where no other one has its name). In a transaction. */
 weft_status service_make_user(struct database *registry, const char *user, bool administrator, struct error *error);
 

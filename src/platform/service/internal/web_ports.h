@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The web ports of the server (port_openings.h says what they are for): each request is checked, then passed on to the
- * node (port_connection.h). The checks, in their order:
+ * The web ports of the server (port_openings.h says what they are for). A link works only in the browser for which it was
+ * made: one that sends the cookie of the opening's session. One that was made with a token alone works in a browser that
+ * is not signed in, and where no page has led there. Otherwise a user could lead another user's browser into a run of
+ * their own. The audit log has each use.
+ *
+ * Each other request is checked, then passed on to the node (port_connection.h). The checks, in their order:
  *
  *     Host       a loopback name where the server listens for its own machine only; always the one of the link's use
  *     cookie     it belongs to an opening at this web port, and to the user of the process at the other end
  *     origin     no page of another origin has sent the request (port_head_foreign())
+ *     session    if the browser sends the cookie of a session, it is that of the opening
  *     rights     the session, token and user of the opening are valid, the user may enter the run, and that runs; checked
  *                again every two seconds while a connection is open
  *     room       PORT_CONNECTIONS_MOST connections, PORT_OPENING_CONNECTIONS of an opening: an agent takes 64

@@ -55,7 +55,7 @@ static const char *next_cookie(const char **list, size_t *length)
     return *found ? found : NULL;
 }
 
-bool port_cookie_find(const struct message *request, const char *name, char *value, size_t room)
+bool port_cookie_find(const struct message *request, const char *name, unsigned index, char *value, size_t room)
 {
     const size_t size = strlen(name);
     for (size_t i = 0; i < request->header_count; i++) {
@@ -64,7 +64,8 @@ bool port_cookie_find(const struct message *request, const char *name, char *val
         if (strcasecmp(request->headers[i].name, "Cookie") != 0)
             continue;
         while ((cookie = next_cookie(&list, &length)))
-            if (length > size && length - size - 1 < room && strncmp(cookie, name, size) == 0 && cookie[size] == '=') {
+            if (length > size && length - size - 1 < room && strncmp(cookie, name, size) == 0 && cookie[size] == '=' &&
+                index-- == 0) {
                 snprintf(value, room, "%.*s", (int)(length - size - 1), cookie + size + 1);
                 return true;
             }

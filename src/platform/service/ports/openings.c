@@ -167,6 +167,12 @@ static struct port_opening *find_by_secret(struct port_openings *openings, unsig
     return NULL;
 }
 
+struct port_opening *port_openings_waiting(struct port_openings *openings, unsigned web_port, const char *secret,
+                                           int64_t peer, uint64_t now)
+{
+    return find_by_secret(openings, web_port, secret, false, peer, now);
+}
+
 struct port_opening *port_openings_enter(struct port_openings *openings, unsigned web_port, const char *secret,
                                          const char *host, int64_t peer, uint64_t now, char cookie[PORT_SECRET_BYTES])
 {

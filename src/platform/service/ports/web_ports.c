@@ -2,6 +2,7 @@
 #include "platform/service/internal/web_ports.h"
 
 #include "base/clock.h"
+#include "platform/access/sessions.h"
 #include "platform/service/internal/port_connection.h"
 #include "platform/service/internal/service_state.h"
 
@@ -10,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OPEN_AGAIN "open the port from the page of its run"
+#define OPEN_AGAIN   "open the port from the page of its run"
+#define COOKIES_MOST 32 /* of one name that are looked at */
 
 /* What answers at one of them. */
 struct web_port {
@@ -74,15 +76,83 @@ static bool web_port_still(void *context, struct http_request *request)
 
 /* ---- getting in ---- */
 
-/* The opening of the request's cookie; NULL: there is none. */
+/*
+ * Whether the browser is signed in with the session of the opening (false), or in another way (true). Scripts of runs can
+ * set cookies of any name, so each of the name counts; a session is named by the first part of its cookie.
+ */
+static bool is_signed_in_otherwise(const struct service *service, const struct http_request *request,
+                                   const struct port_opening *opening, bool *signed_in)
+{
+    char cookie[SESSION_COOKIE_BYTES];
+    const char *session = opening->who.session;
+    *signed_in = false;
+    for (unsigned i = 0; port_cookie_find(http_request_message(request), service->cookie, i, cookie, sizeof cookie);
+         i++) {
+        *signed_in = true;
+        if (i == COOKIES_MOST || !*session || strncmp(cookie, session, strlen(session)) != 0 ||
+            cookie[strlen(session)] != '_')
+            return true;
+    }
+    return false;
+}
+
+/* The opening of the request's cookie; NULL: there is none. Of several, rather one of the browser's session. */
 static struct port_opening *web_port_find(const struct web_port *web_port, const struct http_request *request,
                                           const struct port_ends *ends)
 {
     char name[PORT_COOKIE_BYTES], cookie[PORT_SECRET_BYTES];
-    if (!port_cookie_find(http_request_message(request), port_cookie_name(ends, name), cookie, sizeof cookie))
+    const struct message *message = http_request_message(request);
+    const char *host = http_request_header(request, "Host");
+    const int64_t peer = service_peer(request);
+    struct port_opening *other = NULL;
+    bool signed_in;
+    port_cookie_name(ends, name);
+    for (unsigned i = 0; i < COOKIES_MOST && port_cookie_find(message, name, i, cookie, sizeof cookie); i++) {
+        struct port_opening *found =
+            port_openings_find(web_port->all->openings, web_port->index, cookie, host, peer, clock_now());
+        if (found &&
+            !(web_port->service->tokens && is_signed_in_otherwise(web_port->service, request, found, &signed_in)))
+            return found;
+        other = found ? found : other;
+    }
+    return other;
+}
+
+/*
+ * Why a link must not be used in this browser; NULL: it may be. A user could else make another user's browser follow a
+ * link to a run of their own, and its pages would share an origin with what that other user opens there later.
+ */
+static const char *web_port_stranger(const struct service *service, const struct http_request *request,
+                                     const struct port_opening *opening)
+{
+    const char *site = http_request_header(request, "Sec-Fetch-Site");
+    bool signed_in;
+    if (site && strcmp(site, "cross-site") == 0)
+        return "a page elsewhere has sent you here: " OPEN_AGAIN;
+    if (!service->tokens) /* there is one user; the process at the other end is theirs, as the link's is */
         return NULL;
-    return port_openings_find(web_port->all->openings, web_port->index, cookie, http_request_header(request, "Host"),
-                              service_peer(request), clock_now());
+    if (is_signed_in_otherwise(service, request, opening, &signed_in))
+        return "this browser is not signed in as the one for which this link was made: " OPEN_AGAIN;
+    if (*opening->who.session)
+        return signed_in ? NULL : "this browser is not signed in, or not any more: sign in, and " OPEN_AGAIN;
+    return !site || strcmp(site, "none") == 0 ? NULL
+                                              : "a page has sent you here with a link made by a token: type it in";
+}
+
+static void web_port_audit(struct service *service, const struct http_request *request,
+                           const struct port_opening *opening, unsigned status)
+{
+    struct audit_entry entry = {.what = "enterPort", .status = status};
+    struct registry_run run;
+    const struct port_target *target = &opening->target;
+    snprintf(entry.user, sizeof entry.user, "%s", opening->who.user);
+    snprintf(entry.token, sizeof entry.token, "%s", opening->who.token);
+    snprintf(entry.address, sizeof entry.address, "%s", http_request_peer(request));
+    if (registry_run_get(service->reader, target->run, &run, NULL) == WEFT_OK)
+        snprintf(entry.project, sizeof entry.project, "%s", run.project);
+    snprintf(entry.target, sizeof entry.target, "/api/v1/runs/%" PRId64 "/nodes/%" PRIu32 "/ports port %u", target->run,
+             target->node, target->port);
+    service_audit(service, &entry);
 }
 
 /* Whether a browser shows something for people, in a window of its own; not a part of another page. */
@@ -103,15 +173,24 @@ static void web_port_enter(const struct web_port *web_port, struct http_request 
     const struct port_target target = before ? before->target : (struct port_target){0};
     const struct identity who = before ? before->who : (struct identity){0};
     const char *secret = http_request_path(request) + strlen(PORT_ENTRY);
-    const struct port_opening *opening =
-        strcmp(http_request_method(request), "GET") == 0 && is_for_window(request)
-            ? port_openings_enter(web_port->all->openings, web_port->index, secret,
-                                  http_request_header(request, "Host"), service_peer(request), clock_now(), cookie)
-            : NULL;
-    if (!opening) {
+    const int64_t peer = service_peer(request);
+    struct port_openings *openings = web_port->all->openings;
+    struct port_opening *opening = strcmp(http_request_method(request), "GET") == 0 && is_for_window(request)
+                                       ? port_openings_waiting(openings, web_port->index, secret, peer, clock_now())
+                                       : NULL;
+    const char *reason = opening ? web_port_stranger(web_port->service, request, opening) : NULL;
+    if (reason) { /* the link is known to somebody for whom it was not made: it is void */
+        web_port_audit(web_port->service, request, opening, 403);
+        port_opening_end(opening);
+        web_port_refuse(request, 403, reason);
+        return;
+    }
+    if (!opening || !port_openings_enter(openings, web_port->index, secret, http_request_header(request, "Host"), peer,
+                                         clock_now(), cookie)) {
         web_port_refuse(request, 403, "this link was used before, or is too old: " OPEN_AGAIN " again");
         return;
     }
+    web_port_audit(web_port->service, request, opening, 303);
     const bool same = opening->target.run == target.run && opening->target.node == target.node &&
                       opening->target.port == target.port && strcmp(opening->who.user, who.user) == 0;
     snprintf(header, sizeof header, "%s=%s; Path=/; HttpOnly; SameSite=Strict; Max-Age=%d%s",
@@ -132,7 +211,10 @@ static void web_port_pass_on(const struct web_port *web_port, struct http_reques
     struct service *service = web_port->service;
     struct registry_run run;
     unsigned status;
+    bool signed_in;
     const char *reason = port_head_foreign(http_request_message(request), ends);
+    if (!reason && service->tokens && is_signed_in_otherwise(service, request, opening, &signed_in))
+        reason = "this browser is not signed in as it was when this port was opened: " OPEN_AGAIN;
     if (reason) {
         web_port_refuse(request, 403, reason);
         return;
