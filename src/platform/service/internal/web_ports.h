@@ -39,7 +39,7 @@ void web_ports_close(struct web_ports *web_ports);
 
 struct port_openings *web_ports_openings(struct web_ports *web_ports);
 
-/** The port at which an opening is served. */
-uint16_t web_ports_number(const struct web_ports *web_ports, const struct port_opening *opening);
+/** The port at which openings with `web_port` are served. */
+uint16_t web_ports_number(const struct web_ports *web_ports, unsigned web_port);
 
 #endif

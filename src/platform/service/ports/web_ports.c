@@ -293,7 +293,7 @@ struct port_openings *web_ports_openings(struct web_ports *web_ports)
     return web_ports->openings;
 }
 
-uint16_t web_ports_number(const struct web_ports *web_ports, const struct port_opening *opening)
+uint16_t web_ports_number(const struct web_ports *web_ports, unsigned web_port)
 {
-    return (uint16_t)(web_ports->first + opening->web_port);
+    return (uint16_t)(web_ports->first + web_port);
 }
