@@ -229,6 +229,8 @@ static void web_port_pass_on(const struct web_port *web_port, struct http_reques
         web_port_refuse(request, 503, "too many connections to ports of runs are open: close a window, or wait");
         return;
     }
+    ends->run = opening->target.run;
+    ends->node = opening->target.node;
     ends->port = opening->target.port;
     port_connection_begin(service, request, opening, run.epoch, ends);
 }
