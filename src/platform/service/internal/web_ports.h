@@ -9,11 +9,13 @@
  *
  *     Host       a loopback name where the server listens for its own machine only; always the one of the link's use
  *     cookie     it belongs to an opening at this web port, and to the user of the process at the other end
+ *     rate       as many requests a second as the platform itself allows a user (an address without the cookie)
  *     origin     no page of another origin has sent the request (port_head_foreign())
  *     session    if the browser sends the cookie of a session, it is that of the opening
  *     rights     the session, token and user of the opening are valid, the user may enter the run, and that runs; checked
  *                again every two seconds while a connection is open
- *     room       PORT_CONNECTIONS_MOST connections, PORT_OPENING_CONNECTIONS of an opening: an agent takes 64
+ *     room       PORT_CONNECTIONS_MOST connections, PORT_USER_CONNECTIONS of a user, PORT_OPENING_CONNECTIONS of an opening: an
+ *                agent takes 64
  *
  * All on the HTTP server's thread.
  */
@@ -23,6 +25,7 @@
 #include "platform/service/internal/port_openings.h"
 
 #define PORT_CONNECTIONS_MOST    256
+#define PORT_USER_CONNECTIONS    64
 #define PORT_OPENING_CONNECTIONS 32
 #define PORT_ENTRY               "/.weft/enter/" /**< the path of a link, before its secret */
 

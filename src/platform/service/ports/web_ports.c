@@ -7,6 +7,7 @@
 #include "platform/service/internal/service_state.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,13 +164,14 @@ static bool is_for_window(const struct http_request *request)
 }
 
 /*
- * A link is used. What an earlier run has left in the browser under this origin is cleared, unless it was the same port
- * and user. (Cookies are not: those of the platform are among them.)
+ * A link is used; `before` is open in the browser at this web port (NULL: nothing). What an earlier run has left in the
+ * browser under this origin is cleared, unless it was the same port and user. (Cookies are not: those of the platform are
+ * among them.)
  */
-static void web_port_enter(const struct web_port *web_port, struct http_request *request, const struct port_ends *ends)
+static void web_port_enter(const struct web_port *web_port, struct http_request *request,
+                           const struct port_opening *before, const struct port_ends *ends)
 {
     char name[PORT_COOKIE_BYTES], cookie[PORT_SECRET_BYTES], header[256];
-    const struct port_opening *before = web_port_find(web_port, request, ends);
     const struct port_target target = before ? before->target : (struct port_target){0};
     const struct identity who = before ? before->who : (struct identity){0};
     const char *secret = http_request_path(request) + strlen(PORT_ENTRY);
@@ -205,6 +207,29 @@ static void web_port_enter(const struct web_port *web_port, struct http_request 
 
 /* ---- requests ---- */
 
+static bool web_port_has_room(const struct service *service, const struct port_opening *opening)
+{
+    unsigned all;
+    const unsigned of_user = port_connections_of(service, opening->who.user, &all);
+    return all < PORT_CONNECTIONS_MOST && of_user < PORT_USER_CONNECTIONS &&
+           opening->connections < PORT_OPENING_CONNECTIONS;
+}
+
+/* Within the limit of requests of the opening's user, or of an address without one; otherwise answered. */
+static bool web_port_within_rate(struct service *service, struct http_request *request,
+                                 const struct port_opening *opening)
+{
+    const double wait =
+        router_rate_apart(service->router, opening ? opening->who.user : http_request_peer(request), opening);
+    if (wait == 0)
+        return true;
+    char seconds[24];
+    snprintf(seconds, sizeof seconds, "%.0f", ceil(wait));
+    http_reply_header(request, "Retry-After", seconds);
+    web_port_refuse(request, 429, "too many requests at once: try again in some seconds");
+    return false;
+}
+
 static void web_port_pass_on(const struct web_port *web_port, struct http_request *request,
                              struct port_opening *opening, struct port_ends *ends)
 {
@@ -224,7 +249,7 @@ static void web_port_pass_on(const struct web_port *web_port, struct http_reques
         web_port_refuse(request, status, reason);
         return;
     }
-    if (service->port_connections >= PORT_CONNECTIONS_MOST || opening->connections >= PORT_OPENING_CONNECTIONS) {
+    if (!web_port_has_room(service, opening)) {
         http_reply_header(request, "Retry-After", "1");
         web_port_refuse(request, 503, "too many connections to ports of runs are open: close a window, or wait");
         return;
@@ -245,12 +270,12 @@ static void web_port_begin(void *context, struct http_request *request, size_t *
         web_port_refuse(request, 403, "this server is for its own machine: call it 127.0.0.1 or localhost");
         return;
     }
-    if (strncmp(http_request_path(request), PORT_ENTRY, strlen(PORT_ENTRY)) == 0) {
-        web_port_enter(web_port, request, &ends);
-        return;
-    }
     struct port_opening *opening = web_port_find(web_port, request, &ends);
-    if (opening)
+    if (!web_port_within_rate(web_port->service, request, opening))
+        return;
+    if (strncmp(http_request_path(request), PORT_ENTRY, strlen(PORT_ENTRY)) == 0)
+        web_port_enter(web_port, request, opening, &ends);
+    else if (opening)
         web_port_pass_on(web_port, request, opening, &ends);
     else
         web_port_refuse(request, 403, "no port of a run is open here, or not any more: " OPEN_AGAIN);
