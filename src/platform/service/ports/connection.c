@@ -22,10 +22,8 @@
 
 /* Belongs to the writer's thread from writer_post() to http_post(), apart from `request`. */
 struct port_connection {
-    struct port_connection *next; /* of the service's list */
     struct service *service;
-    char user[PLATFORM_NAME_BYTES]; /* of the opening, which may end before the connection */
-    struct http_request *request;   /* NULL: the browser is gone */
+    struct http_request *request; /* NULL: the browser is gone */
     struct port_opening *opening;
     uint64_t serial; /* of the opening */
     struct port_ends ends;
@@ -82,10 +80,7 @@ static void port_connection_free(struct port_connection *connection)
         port_close_end(connection, i);
     port_close_given(connection);
     node_exec_close(&connection->exec);
-    struct port_connection **at = &connection->service->port_connections;
-    while (*at != connection)
-        at = &(*at)->next;
-    *at = connection->next;
+    connection->service->port_connections--;
     if (connection->opening->serial == connection->serial)
         connection->opening->connections--;
     buffer_free(&connection->sending);
@@ -404,9 +399,7 @@ void port_connection_begin(struct service *service, struct http_request *request
                                      .framing = message->framing,
                                      .left = message->length,
                                      .moved = clock_now()};
-    snprintf(made->user, sizeof made->user, "%s", opening->who.user);
-    made->next = service->port_connections;
-    service->port_connections = made;
+    service->port_connections++;
     opening->connections++;
     weft_status status = exec_pipes_open(made->given, made->own, &error);
     if (status == WEFT_OK) {
@@ -426,17 +419,6 @@ void port_connection_begin(struct service *service, struct http_request *request
     http_raw_begin(request, &events, port_feed);
     if (message->expects_continue)
         http_stream_write(request, "HTTP/1.1 100 Continue\r\n\r\n", 25);
-}
-
-unsigned port_connections_of(const struct service *service, const char *user, unsigned *all)
-{
-    unsigned count = 0;
-    *all = 0;
-    for (const struct port_connection *each = service->port_connections; each; each = each->next) {
-        count += strcmp(each->user, user) == 0;
-        ++*all;
-    }
-    return count;
 }
 
 struct port_opening *port_connection_opening(const struct http_request *request)
