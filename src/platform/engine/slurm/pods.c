@@ -6,14 +6,11 @@
 #include "platform/engine/slurm/internal/pods_state.h"
 #include "platform/engine/slurm/internal/submission.h"
 
-#include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #define POD_RUN DRIVER_POD "%.*s"
 #define NOTICE_SECONDS                                                                                                 \
@@ -22,11 +19,6 @@
 #define HOLDER_MEMORY    ((uint64_t)4 << 30)
 #define HOLDER_PROCESSES 65536 /* threads of all sruns of a Pod */
 #define RETRY_SECONDS    5.0   /* between two jobs for a Pod, and two looks at its nodes */
-
-bool pods_hold(const struct attempt *attempt)
-{
-    return own_jobs_hold_pod(attempt);
-}
 
 bool pods_is_step(const struct slurm_submission *submission)
 {
@@ -87,7 +79,7 @@ static bool see_attempt(void *context, const struct attempt *attempt, uint32_t n
     struct error error = {0};
     (void)nodes;
     in->counts = false;
-    if (!own || pods_hold(attempt) || pods_waits(in->pods, attempt))
+    if (!own || own_jobs_hold_pod(attempt) || pods_waits(in->pods, attempt))
         return true;
     const weft_status status = remote_nodes(remote, attempt, see_node, in, NULL);
     if (status == WEFT_ERROR_STATE || (status == WEFT_OK && !in->counts))
@@ -213,16 +205,23 @@ static bool is_nearly_over(const struct pods *pods, const struct held_pod *pod)
            time(NULL) > found.st_mtime && (uint64_t)(time(NULL) - found.st_mtime) + notice_of(pod) > pod->seconds;
 }
 
-/* Whether the next job would have nodes that this one lacks. */
-static bool lacks_free_hosts(struct pods *pods, const struct held_pod *pod)
+/* Whether a list lacks any of the names of another one. */
+static bool lacks_any(const struct string_list *list, const struct string_list *names)
+{
+    for (size_t i = 0; i < names->count; i++)
+        if (string_list_find(list, names->items[i]) == list->count)
+            return true;
+    return false;
+}
+
+/* Whether the next job would have nodes that this one lacks; with `own`, whether nodes of this one are no longer free. */
+static bool free_hosts_differ(struct pods *pods, const struct held_pod *pod, bool own)
 {
     struct string_list hosts = {0};
-    bool lacks = false;
-    if (list_free(pods, pod, &hosts, NULL) == WEFT_OK)
-        for (size_t i = 0; i < hosts.count; i++)
-            lacks = lacks || !pods_has_host(pod, hosts.items[i]);
+    const bool differ = list_free(pods, pod, &hosts, NULL) == WEFT_OK &&
+                        (own ? lacks_any(&hosts, &pod->hosts) : lacks_any(&pod->hosts, &hosts));
     string_list_free(&hosts);
-    return lacks;
+    return differ;
 }
 
 /* A job goes on without nodes that fail; they are not its own any more when they are back. */
@@ -235,18 +234,6 @@ static void keep_present(struct pods *pods, struct held_pod *pod)
     } else {
         string_list_free(&present);
     }
-}
-
-/* Whether nodes of a job that waits are no longer free. */
-static bool lacks_own_hosts(struct pods *pods, const struct held_pod *pod)
-{
-    struct string_list hosts = {0};
-    bool lacks = false;
-    if (list_free(pods, pod, &hosts, NULL) == WEFT_OK)
-        for (size_t i = 0; i < pod->hosts.count; i++)
-            lacks = lacks || string_list_find(&hosts, pod->hosts.items[i]) == hosts.count;
-    string_list_free(&hosts);
-    return lacks;
 }
 
 static void pods_let_go(struct pods *pods, struct held_pod *pod)
@@ -292,7 +279,7 @@ static weft_status turn_pod(struct pods *pods, struct held_pod *pod, struct erro
         return WEFT_OK;
     if (!pod->runs) {
         pod->next_at = pods_after(now, RETRY_SECONDS);
-        pod->lacking = lacks_own_hosts(pods, pod) ? pod->lacking + 1 : 0;
+        pod->lacking = free_hosts_differ(pods, pod, true) ? pod->lacking + 1 : 0;
         if (pod->lacking >= LACKING_LOOKS) /* until their jobs have ended; the next job does without them */
             slurm_give_up(pods->slurm, &pod->attempt, REMOTE_END_AGAIN, "others have taken nodes of its Pod");
         return WEFT_OK;
@@ -303,7 +290,7 @@ static weft_status turn_pod(struct pods *pods, struct held_pod *pod, struct erro
         pod->leaving = true;
         attempts_in(pods, pod, true);
     }
-    if (pod->hosts.count && (pod->leaving || pod->stuck || lacks_free_hosts(pods, pod)) &&
+    if (pod->hosts.count && (pod->leaving || pod->stuck || free_hosts_differ(pods, pod, false)) &&
         attempts_in(pods, pod, false) == 0)
         pods_let_go(pods, pod);
     return WEFT_OK;
@@ -413,12 +400,6 @@ weft_status pods_take(struct pods *pods, const struct attempt *attempt, const st
     pod->seconds = submission ? submission->seconds : pods->seconds;
     pod->leaving = !submission; /* which nodes it has is not known any more */
     return submission ? slurm_host_list(submission->node_list, &pod->hosts, error) : WEFT_OK;
-}
-
-weft_status pods_take_step(struct pods *pods, const struct attempt *attempt, const struct slurm_submission *submission,
-                           struct error *error)
-{
-    return pods_add_step(pods, attempt, submission, error);
 }
 
 weft_status pods_open(struct engine_slurm *slurm, uint64_t seconds, struct pods **pods, struct error *error)

@@ -3,6 +3,7 @@
 
 #include "base/buffer.h"
 #include "platform/engine/slurm/internal/job.h"
+#include "platform/engine/slurm/internal/own_jobs.h"
 #include "platform/engine/slurm/internal/pods.h"
 #include "platform/engine/slurm/internal/submission.h"
 
@@ -195,7 +196,7 @@ static bool take_up(void *context, const struct attempt *attempt, uint32_t nodes
     char path[FILE_PATH_BYTES], mark[SLURM_MARK_BYTES], token[REMOTE_TOKEN_BYTES], *texts = NULL;
     (void)nodes;
     const struct driver_state state = own ? slurm_state(slurm, attempt) : (struct driver_state){.ended = true};
-    const bool holds_pod = pods_hold(attempt);
+    const bool holds_pod = own_jobs_hold_pod(attempt);
     if (state.ended && !(holds_pod && slurm->pods))
         return true;
     if (holds_pod && !slurm->pods)
@@ -214,7 +215,7 @@ static bool take_up(void *context, const struct attempt *attempt, uint32_t nodes
     if (read && pods_is_step(&submission) && !slurm->pods)
         slurm_give_up(slurm, attempt, REMOTE_END_AGAIN, "this server holds no Pods any more");
     else if (read && pods_is_step(&submission))
-        taking->status = pods_take_step(slurm->pods, attempt, &submission, taking->error);
+        taking->status = pods_add_step(slurm->pods, attempt, &submission, taking->error);
     else
         taking->status = driver_submit(slurm->driver, attempt, job_mark(token, mark), read ? &submission : NULL,
                                        state.all_begun ? DRIVER_HAS_BEGUN : DRIVER_LOOKS_FIRST, taking->error);
@@ -277,7 +278,8 @@ struct of_runs {
 static bool visit_runs(void *context, const struct attempt *attempt, uint32_t nodes, bool own)
 {
     const struct of_runs *runs = context;
-    return (own && runs->pods_are_held && pods_hold(attempt)) || runs->visit(runs->context, attempt, nodes, own);
+    return (own && runs->pods_are_held && own_jobs_hold_pod(attempt)) ||
+           runs->visit(runs->context, attempt, nodes, own);
 }
 
 static weft_status slurm_attempts(struct engine *engine, engine_attempt_visit *visit, void *context,

@@ -21,7 +21,7 @@ struct host_use {
 weft_status host_use_open(struct slurm_commands *commands, const char *path, struct host_use *use, struct error *error);
 void host_use_close(struct host_use *use);
 
-/** Begin to count own jobs; one of them. */
+/** Begin to count own jobs; one of them. The nodes of one that holds a `pod` are all its own. */
 void host_use_clear(struct host_use *use);
 void host_use_count(struct host_use *use, const struct slurm_job *job, bool pod);
 

@@ -21,15 +21,15 @@ weft_status pods_open(struct engine_slurm *slurm, uint64_t seconds, struct pods 
 /** The jobs stay. NULL is allowed. */
 void pods_close(struct pods *pods);
 
-/** Whether an attempt is what holds a Pod; whether what was submitted is a step. */
-bool pods_hold(const struct attempt *attempt);
+/** Whether what was submitted is a step. */
 bool pods_is_step(const struct slurm_submission *submission);
 
-/** After a restart of the server: what was there before. `submission` NULL: it cannot be read. Errors: MEMORY. */
+/** After a restart of the server: a job that was there before; `submission` NULL: it cannot be read. A step for an attempt; nothing
+ * happens if there is one. Errors: MEMORY. */
 weft_status pods_take(struct pods *pods, const struct attempt *attempt, const struct slurm_submission *submission,
                       struct error *error);
-weft_status pods_take_step(struct pods *pods, const struct attempt *attempt, const struct slurm_submission *submission,
-                           struct error *error);
+weft_status pods_add_step(struct pods *pods, const struct attempt *attempt, const struct slurm_submission *submission,
+                          struct error *error);
 
 /** Look after jobs and steps: to be called every second. */
 void pods_turn(struct pods *pods);

@@ -50,10 +50,6 @@ static inline bool pods_has_host(const struct held_pod *pod, const char *host)
     return string_list_find(&pod->hosts, host) < pod->hosts.count;
 }
 
-/** Have a step for an attempt: nothing happens if there is one. Errors: MEMORY. */
-weft_status pods_add_step(struct pods *pods, const struct attempt *attempt, const struct slurm_submission *submission,
-                          struct error *error);
-
 /** Start it, give it up, or clear what is left of it; may free it. */
 void pods_turn_step(struct pods *pods, struct pods_step *step);
 void pods_step_free(struct pods *pods, struct pods_step *step);
