@@ -49,6 +49,7 @@ async function serving(platform) {
         const { lines } = await platform.get(`/runs/${run}/logs`);
         const found = /port (\d+)/.exec(lines[0]?.text ?? "");
         if (found) return { run, port: found[1] };
+        await new Promise((resolve) => setTimeout(resolve, 100)); // without a pause, the limit of requests would be reached
     }
 }
 
