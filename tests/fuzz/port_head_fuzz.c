@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #define WRITTEN_MOST 4 /* headers that are added */
+#define OWN          "weft_port_8401.12.3.6006."
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -18,7 +19,7 @@ static void check_request(struct buffer *out, const struct port_ends *ends)
     unsigned code;
     if (message_read_request((char *)buffer_begin(out), buffer_size(out), &message, &code, NULL) != WEFT_OK ||
         strcmp(message_header(&message, "Host"), "localhost:6006") != 0 ||
-        port_cookie_find(&message, port_cookie_name(ends, name), value, sizeof value) ||
+        port_cookie_find(&message, port_cookie_name(ends, name), 0, value, sizeof value) ||
         message_header(&message, "Weft-Session"))
         abort();
 }
@@ -33,7 +34,7 @@ static void check_reply(struct buffer *out)
     for (size_t i = 0; i < message.header_count; i++)
         if (strcasecmp(message.headers[i].name, "Set-Cookie") == 0 &&
             strncasecmp(message.headers[i].value, "weft_", 5) == 0 &&
-            strncmp(message.headers[i].value, "weft_port_8401.", 15) != 0)
+            strncmp(message.headers[i].value, OWN, strlen(OWN)) != 0)
             abort();
 }
 
@@ -41,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 2 || size > 60000)
         return 0;
-    const struct port_ends ends = {.web_port = 8401, .port = 6006, .encrypted = data[0] & 2};
+    const struct port_ends ends = {.web_port = 8401, .run = 12, .node = 3, .port = 6006, .encrypted = data[0] & 2};
     struct buffer out = {0};
     struct message message;
     unsigned code;

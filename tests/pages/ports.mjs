@@ -109,7 +109,11 @@ export async function portsOfRuns() {
         const three = await serving(platform);
         await page.goto(`${platform.address}/run.html?run=${three.run}#ports`);
         await page.getByLabel("Port", { exact: true }).fill(three.port);
-        const third = await opened(page, () => page.getByRole("button", { name: "Open", exact: true }).click());
+        page.allowed = /409 \(Conflict\)/;
+        await page.getByRole("button", { name: "Open", exact: true }).click();
+        // Pages of the earlier run may still be there, so that the user is asked first.
+        await page.getByRole("button", { name: "They are closed: open" }).waitFor();
+        const third = await opened(page, () => page.getByRole("button", { name: "They are closed: open" }).click());
         assert.equal(new URL(third.url()).origin, origins[0], "at the web port that was used least recently");
         assert.equal(await third.evaluate(() => localStorage.getItem("left")), null);
         // A run that ends has no ports.

@@ -12,8 +12,8 @@
 
 #define HOST "Host: example.org:8401\r\n"
 
-static const struct port_ends plain = {.web_port = 8401, .port = 6006},
-                              encrypted = {.web_port = 8401, .port = 6006, .encrypted = true};
+static const struct port_ends plain = {.web_port = 8401, .run = 12, .node = 3, .port = 6006},
+                              encrypted = {.web_port = 8401, .run = 12, .node = 3, .port = 6006, .encrypted = true};
 static char head[8192];
 static struct message request;
 
@@ -63,8 +63,13 @@ static void secrets_of_the_platform_are_not_passed_on(void **state)
     passed_on("GET /", "Cookie: weft_session_1=a; b=c;weft_port_8401=d; __Host-weft_port_8401=e\r\n",
               BEGINNING "Cookie: b=c\r\n\r\n");
     passed_on("GET /", "Cookie: weft_session_1=a\r\n", BEGINNING "\r\n");
-    passed_on("GET /", "Cookie: weft_port_8401.token=1; weft_port_8402.token=2; WEFT_x=3; _xsrf=4 \r\n",
+    passed_on("GET /",
+              "Cookie: weft_port_8401.12.3.6006.token=1; weft_port_8402.12.3.6006.token=2; WEFT_x=3; _xsrf=4 \r\n",
               BEGINNING "Cookie: token=1; _xsrf=4\r\n\r\n");
+    passed_on("GET /",
+              "Cookie: weft_port_8401.11.3.6006.a=1; weft_port_8401.12.2.6006.b=2; weft_port_8401.12.3.600.c=3; "
+              "weft_port_8401.d=4; weft_port_8401.12.3.6006.weft_e=5; f=6\r\n",
+              BEGINNING "Cookie: f=6\r\n\r\n");
     passed_on("GET /", "Cookie: ;; a ; =b\r\n", BEGINNING "Cookie: a; =b\r\n\r\n");
     passed_on("GET /", "Weft-Session: key\r\nAuthorization: Bearer weft_0123_abc\r\n", BEGINNING "\r\n");
     passed_on("GET /", "Authorization: token abc\r\n", BEGINNING "Authorization: token abc\r\n\r\n");
@@ -74,16 +79,23 @@ static void the_cookie_is_found(void **state)
 {
     char name[PORT_COOKIE_BYTES], value[8];
     assert_string_equal(port_cookie_name(&plain, name), "weft_port_8401");
-    assert_true(port_cookie_find(ask("GET /", "Cookie: a=b; weft_port_8401=abc\r\n"), name, value, sizeof value));
+    assert_true(port_cookie_find(ask("GET /", "Cookie: a=b; weft_port_8401=abc\r\n"), name, 0, value, sizeof value));
     assert_string_equal(value, "abc");
-    assert_true(
-        port_cookie_find(ask("GET /", "Cookie: a=b\r\nCookie: weft_port_8401=1234567\r\n"), name, value, sizeof value));
+    assert_true(port_cookie_find(ask("GET /", "Cookie: a=b\r\nCookie: weft_port_8401=1234567\r\n"), name, 0, value,
+                                 sizeof value));
     assert_string_equal(value, "1234567");
-    assert_false(port_cookie_find(ask("GET /", "Cookie: weft_port_8401=12345678\r\n"), name, value, sizeof value));
-    assert_false(
-        port_cookie_find(ask("GET /", "Cookie: weft_port_84012=a; xweft_port_8401=b\r\n"), name, value, sizeof value));
-    assert_false(port_cookie_find(ask("GET /", "Cookie: weft_port_8401\r\n"), name, value, sizeof value));
-    assert_false(port_cookie_find(ask("GET /", ""), name, value, sizeof value));
+    assert_false(port_cookie_find(ask("GET /", "Cookie: weft_port_8401=12345678\r\n"), name, 0, value, sizeof value));
+    assert_false(port_cookie_find(ask("GET /", "Cookie: weft_port_84012=a; xweft_port_8401=b\r\n"), name, 0, value,
+                                  sizeof value));
+    assert_false(port_cookie_find(ask("GET /", "Cookie: weft_port_8401\r\n"), name, 0, value, sizeof value));
+    assert_false(port_cookie_find(ask("GET /", ""), name, 0, value, sizeof value));
+    /* Each of a name: one that a script has set for a path comes before the server's. */
+#define TWO "Cookie: weft_port_8401=12345678; weft_port_8401=a; b=c\r\nCookie: weft_port_8401=d\r\n"
+    assert_true(port_cookie_find(ask("GET /", TWO), name, 0, value, sizeof value));
+    assert_string_equal(value, "a");
+    assert_true(port_cookie_find(ask("GET /", TWO), name, 1, value, sizeof value));
+    assert_string_equal(value, "d");
+    assert_false(port_cookie_find(ask("GET /", TWO), name, 2, value, sizeof value));
     assert_string_equal(port_cookie_name(&encrypted, name), "__Host-weft_port_8401");
 }
 
@@ -103,9 +115,11 @@ static void pages_of_other_origins_are_refused(void **state)
     assert_true(is_foreign("POST /", "Origin: https://example.org:84011\r\n"));
     assert_true(is_foreign("POST /", "Origin: null\r\n"));
     assert_true(is_foreign("GET /a.js", "Sec-Fetch-Site: same-site\r\nSec-Fetch-Mode: no-cors\r\n"));
-    /* A link from another page may lead here, a frame in it may not, and nor may a form. */
+    /* A link from another page may lead to the first page here alone, a frame in it may not, and nor may a form. */
 #define NAVIGATES "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: "
     assert_false(is_foreign("GET /", NAVIGATES "document\r\n"));
+    assert_true(is_foreign("GET /?stop=1", NAVIGATES "document\r\n"));
+    assert_true(is_foreign("GET /lab", NAVIGATES "document\r\n"));
     assert_true(is_foreign("GET /", NAVIGATES "iframe\r\n"));
     assert_true(is_foreign("POST /", NAVIGATES "document\r\n"));
     assert_true(is_foreign("GET /sw.js", "Service-Worker: script\r\nSec-Fetch-Site: same-origin\r\n"));
@@ -129,11 +143,14 @@ static void replied(const char *text, const char *expected)
 
 static void replies_keep_to_their_origin(void **state)
 {
-#define REPLY(middle) "HTTP/1.1 200 OK\r\nConnection: close\r\n" middle "\r\n"
+#define OPENER        "Cross-Origin-Opener-Policy: same-origin-allow-popups\r\n"
+#define REPLY(middle) "HTTP/1.1 200 OK\r\nConnection: close\r\n" middle OPENER "\r\n"
     replied("HTTP/1.0 200 OK\r\nServer: x\r\nContent-Length: 3\r\nConnection: keep-alive\r\n",
             REPLY("Server: x\r\nContent-Length: 3\r\n"));
-    replied("HTTP/1.1 404 Not There\r\n", "HTTP/1.1 404 Not There\r\nConnection: close\r\n\r\n");
-    replied("HTTP/1.1 200\r\n", "HTTP/1.1 200\r\nConnection: close\r\n\r\n");
+    replied("HTTP/1.1 404 Not There\r\n", "HTTP/1.1 404 Not There\r\nConnection: close\r\n" OPENER "\r\n");
+    replied("HTTP/1.1 200\r\n", "HTTP/1.1 200\r\nConnection: close\r\n" OPENER "\r\n");
+    replied("HTTP/1.1 200 OK\r\ncross-origin-opener-policy: same-origin\r\n",
+            "HTTP/1.1 200 OK\r\nConnection: close\r\ncross-origin-opener-policy: same-origin\r\n\r\n");
     replied("HTTP/1.1 200 OK\r\nClear-Site-Data: \"cookies\"\r\nStrict-Transport-Security: max-age=1\r\n"
             "Alt-Svc: x\r\nService-Worker-Allowed: /\r\nKeep-Alive: 5\r\n",
             REPLY(""));
@@ -149,7 +166,7 @@ static void cookies_of_runs_are_kept_apart(void **state)
 #define SET(cookie) REPLY("Set-Cookie: " cookie "\r\n")
     replied("HTTP/1.1 200 OK\r\nSet-Cookie: _xsrf=1; Path=/\r\n", SET("_xsrf=1; Path=/"));
     replied("HTTP/1.1 200 OK\r\nSet-Cookie: login=1;Path=/; httponly; Domain=example.org; SameSite=Lax\r\n",
-            SET("weft_port_8401.login=1; Path=/; httponly; SameSite=Lax"));
+            SET("weft_port_8401.12.3.6006.login=1; Path=/; httponly; SameSite=Lax"));
     replied("HTTP/1.1 200 OK\r\nSet-Cookie: a=HttpOnly; x\r\n", SET("a=HttpOnly; x"));
     replied("HTTP/1.1 200 OK\r\nSet-Cookie: weft_session_1=a\r\nSet-Cookie: __Host-weft_port_8401=a\r\n"
             "Set-Cookie: __secure-WEFT_port_8401=a\r\nSet-Cookie:  weft_port_8402.a=b\r\nSet-Cookie: =a\r\n"

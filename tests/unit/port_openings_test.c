@@ -32,8 +32,10 @@ static struct port_opening *add(const char *user, int64_t run, uint16_t port, ch
 
 static unsigned web_port_of(const char *user, int64_t run)
 {
-    char secret[PORT_SECRET_BYTES];
-    return add(user, run, 6006, secret)->web_port;
+    char secret[PORT_SECRET_BYTES], cookie[PORT_SECRET_BYTES];
+    const unsigned web_port = add(user, run, 6006, secret)->web_port;
+    assert_non_null(port_openings_enter(table, web_port, secret, HOST, HERE, now, cookie));
+    return web_port;
 }
 
 static int begin(void **state)
@@ -57,7 +59,10 @@ static void a_link_lets_in_once(void **state)
     assert_null(port_openings_enter(table, opening->web_port + 1, secret, HOST, HERE, now, cookie));
     assert_null(port_openings_enter(table, opening->web_port, secret, HOST, HERE + 1, now, cookie));
     assert_null(port_openings_enter(table, opening->web_port, "", HOST, HERE, now, cookie));
+    assert_null(port_openings_waiting(table, opening->web_port, secret, HERE + 1, now));
+    assert_ptr_equal(port_openings_waiting(table, opening->web_port, secret, HERE, now), opening);
     assert_ptr_equal(port_openings_enter(table, opening->web_port, secret, HOST, HERE, now, cookie), opening);
+    assert_null(port_openings_waiting(table, opening->web_port, secret, HERE, now));
     assert_string_not_equal(secret, cookie);
     assert_null(port_openings_enter(table, opening->web_port, secret, HOST, HERE, now, other));
     assert_null(port_openings_enter(table, opening->web_port, cookie, HOST, HERE, now, other));
@@ -94,6 +99,29 @@ static void a_cookie_is_for_its_place(void **state)
     assert_null(port_openings_find(table, 0, cookie, HOST, HERE, now));
 }
 
+static void note_run(void *context, const struct port_opening *opening)
+{
+    int64_t *sum = context;
+    *sum += opening->target.run;
+}
+
+/* The sum of the runs that a user has open. */
+static int64_t runs_open(const char *user)
+{
+    int64_t sum = 0;
+    port_openings_list(table, user, now, note_run, &sum);
+    return sum;
+}
+
+/* The run whose web port another one would get; 0: none's. */
+static int64_t reused(const char *user, int64_t run)
+{
+    const struct port_target target = {.run = run, .port = 6006};
+    struct port_target earlier;
+    unsigned web_port;
+    return port_openings_reuse(table, &target, user, now, &web_port, &earlier) ? earlier.run : 0;
+}
+
 /* Two runs share an origin in no browser, as long as there are web ports. */
 static void runs_are_kept_apart(void **state)
 {
@@ -102,17 +130,57 @@ static void runs_are_kept_apart(void **state)
     assert_int_equal(web_port_of("boris", 9), web_port_of("boris", 9));
     assert_int_equal(web_port_of("anna", 2), second);
     assert_int_equal(web_port_of("anna", 1), first);
-    /* The one that was used least recently is given up. */
-    char secret[PORT_SECRET_BYTES];
+    /* The one that was used least recently is used again, and what was there ends as soon as the link is used. */
+    char secret[PORT_SECRET_BYTES], cookie[PORT_SECRET_BYTES];
     const struct port_opening *fourth = add("anna", 4, 6006, secret);
     assert_int_equal(fourth->web_port, third);
+    assert_int_equal(runs_open("anna"), 2 * (1 + 2) + 3 + 4);
+    assert_int_equal(reused("anna", 4), 3);
+    assert_non_null(port_openings_enter(table, third, secret, HOST, HERE, now, cookie));
+    assert_int_equal(runs_open("anna"), 2 * (1 + 2) + 4);
+    assert_int_equal(reused("anna", 4), 0);
     assert_int_equal(web_port_of("anna", 3), second);
 }
 
-static void note_run(void *context, const struct port_opening *opening)
+/* Pages stay in a browser after their opening has ended: their web port is not given to another run unnoticed. */
+static void ended_openings_are_remembered(void **state)
 {
-    int64_t *sum = context;
-    *sum += opening->target.run;
+    char secret[PORT_SECRET_BYTES], cookie[PORT_SECRET_BYTES];
+    struct port_opening *opening = add("anna", 1, 6006, secret);
+    const unsigned first = opening->web_port;
+    assert_non_null(port_openings_enter(table, first, secret, HOST, HERE, now, cookie));
+    port_opening_end(opening);
+    assert_int_equal(reused("anna", 2), 0);
+    const unsigned second = web_port_of("anna", 2);
+    assert_int_not_equal(second, first);
+    assert_int_equal(web_port_of("anna", 1), first);
+    /* A link that nobody used leaves nothing. */
+    const unsigned third = add("anna", 3, 6006, secret)->web_port;
+    assert_true(third != first && third != second);
+    now += PORT_LINK_SECONDS * SECOND;
+    assert_int_equal(reused("anna", 4), 0);
+    assert_int_equal(web_port_of("anna", 4), third);
+    /* All are used. Those where something is open come last; the user has to agree, other users are not concerned. */
+    assert_int_equal(reused("anna", 5), 2);
+    assert_int_equal(reused("boris", 5), 0);
+    now += PORT_SECONDS * SECOND;
+    assert_int_equal(web_port_of("anna", 2), second);
+    assert_int_equal(reused("anna", 5), 1);
+    assert_int_equal(reused("anna", 4), 0);
+    assert_int_equal(web_port_of("anna", 5), first);
+    assert_int_equal(reused("anna", 1), 4);
+    /* Where no more can be remembered, what was used longest ago is forgotten. */
+    for (int i = 0; i < PORT_ORIGINS_MOST; i++) {
+        char user[32];
+        snprintf(user, sizeof user, "user-%d", i);
+        web_port_of(user, 1);
+        now += PORT_SECONDS / 100 * SECOND;
+    }
+    assert_int_equal(reused("anna", 6), 0);
+    assert_int_equal(reused("user-0", 6), 0);
+    web_port_of("user-4095", 2);
+    web_port_of("user-4095", 3);
+    assert_int_equal(reused("user-4095", 4), 1);
 }
 
 static void openings_are_listed_by_user(void **state)
@@ -166,6 +234,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_link_gets_old, begin, end),
         cmocka_unit_test_setup_teardown(a_cookie_is_for_its_place, begin, end),
         cmocka_unit_test_setup_teardown(runs_are_kept_apart, begin, end),
+        cmocka_unit_test_setup_teardown(ended_openings_are_remembered, begin, end),
         cmocka_unit_test_setup_teardown(openings_are_listed_by_user, begin, end),
         cmocka_unit_test_setup_teardown(a_user_cannot_fill_the_table, begin, end),
         cmocka_unit_test_setup_teardown(a_full_table_is_reported, begin, end),

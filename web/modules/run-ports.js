@@ -36,7 +36,8 @@ export function portsPanel(run, mayEnter) {
     const typed = make("div");
     const hint = make("p.soft");
     const panel = make("div");
-    const inside = make("div.inside.stack", {}, form, opened, hint, typed);
+    const asked = make("div.stack");
+    const inside = make("div.inside.stack", {}, form, asked, opened, hint, typed);
     const card = make("section.card", {}, make("header", {}, make("h2", {}, "Web servers in the run")), inside);
     let nodes = 0;
 
@@ -46,21 +47,31 @@ export function portsPanel(run, mayEnter) {
     }
 
     /* The window is there before the server has answered: later, browsers would not allow it. */
-    function open(button, chosenNode, chosenPort) {
+    function open(button, chosenNode, chosenPort, reuse = false) {
+        asked.hidden = true;
         const tab = window.open("about:blank");
         if (tab) tab.opener = null;
         return attempt(button, async () => {
             try {
-                const link = await post(`/runs/${run().run}/nodes/${chosenNode}/ports`, { port: chosenPort });
+                const link = await post(`/runs/${run().run}/nodes/${chosenNode}/ports`, { port: chosenPort, reuse });
                 const where = `${location.protocol}//${location.hostname}:${link.web_port}${link.path}`;
                 if (!tab) throw new Error("The browser has blocked the window: allow this page to open some.");
                 tab.location.replace(where);
             } catch (error) {
                 tab?.close();
-                throw error;
+                if (error.parameter !== "reuse") throw error;
+                ask(error.message, chosenNode, chosenPort);
             }
             list();
         });
+    }
+
+    /* Pages of an earlier run may be open at the same web port: they would share an origin. */
+    function ask(message, chosenNode, chosenPort) {
+        const again = () => open(button, chosenNode, chosenPort, true);
+        const button = make("button.button", { type: "button", onclick: again }, "They are closed: open");
+        fill(asked, make("p", {}, message), button);
+        asked.hidden = false;
     }
 
     async function list() {
@@ -96,7 +107,7 @@ export function portsPanel(run, mayEnter) {
         return panel;
     }
 
-    form.hidden = opened.hidden = true;
+    form.hidden = opened.hidden = asked.hidden = true;
     server().then((found) => {
         form.hidden = !found.web_ports;
         hint.textContent = found.web_ports

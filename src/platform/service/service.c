@@ -187,12 +187,21 @@ static bool project_is_there(void *context, const char *project)
     return registry_project_get(service->reader, project, &found, NULL) == WEFT_OK;
 }
 
+void service_audit(struct service *service, struct audit_entry *entry)
+{
+    struct error error = {0};
+    entry->time_ms = writer_now();
+    if (audit_add(service->access, entry, &error) != WEFT_OK)
+        complain(&service->audit_trouble, "the audit log cannot be kept at the moment", &error);
+    else
+        complain_no_more(&service->audit_trouble, "the audit log is kept again");
+}
+
 /* Record a call that was answered with `status` in the audit log. */
 static void answered(void *context, const struct route_call *call, unsigned status)
 {
     struct service *service = context;
-    struct audit_entry entry = {.time_ms = writer_now(), .status = status};
-    struct error error = {0};
+    struct audit_entry entry = {.status = status};
     snprintf(entry.user, sizeof entry.user, "%s", call->who.user);
     snprintf(entry.token, sizeof entry.token, "%s", call->who.token);
     snprintf(entry.address, sizeof entry.address, "%s", http_request_peer(call->request));
@@ -200,10 +209,7 @@ static void answered(void *context, const struct route_call *call, unsigned stat
     snprintf(entry.what, sizeof entry.what, "%s", call->route->operation);
     snprintf(entry.target, sizeof entry.target, "%s%s%s", http_request_path(call->request), call->detail ? " " : "",
              call->detail ? call->detail : "");
-    if (audit_add(service->access, &entry, &error) != WEFT_OK)
-        complain(&service->audit_trouble, "the audit log cannot be kept at the moment", &error);
-    else
-        complain_no_more(&service->audit_trouble, "the audit log is kept again");
+    service_audit(service, &entry);
 }
 
 /* The user of this process, as a name of the platform. */

@@ -123,6 +123,11 @@ static bool route_call_identify(struct route_call *call)
     return access->identify_session && access->identify_session(access->context, call->request, &call->who);
 }
 
+double router_rate_apart(struct router *router, const char *name, bool by_user)
+{
+    return router->rate ? rate_take(router->rate, hash_text(name, by_user ? 3 : 2), clock_now()) : 0;
+}
+
 /* Within the limit of requests; otherwise answered. */
 static bool within_rate(struct route_call *call, bool known)
 {

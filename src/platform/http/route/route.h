@@ -194,6 +194,13 @@ weft_status router_finish(struct router *router, struct error *error);
 /** For http_config; the router outlives the server. */
 struct http_application router_application(struct router *router);
 
+/**
+ * Take a request out of a bucket of `name`, a user's (`by_user`) or an address's, for an application beside the router:
+ * of the same rate and size, but another one, so that what uses it up leaves the router usable. 0, or the seconds after
+ * which there will be one.
+ */
+double router_rate_apart(struct router *router, const char *name, bool by_user);
+
 /* ---- for handlers ---- */
 
 /** The value of a parameter of the route, by its name; never NULL (see `given`). */

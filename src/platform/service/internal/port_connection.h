@@ -21,6 +21,9 @@ struct service;
 void port_connection_begin(struct service *service, struct http_request *request, struct port_opening *opening,
                            int64_t epoch, const struct port_ends *ends);
 
+/** How many connections are passed on, of `user` and (`all`) in all. */
+unsigned port_connections_of(const struct service *service, const char *user, unsigned *all);
+
 /** The opening of a request that was taken over; NULL: it has ended. */
 struct port_opening *port_connection_opening(const struct http_request *request);
 

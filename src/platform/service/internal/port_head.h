@@ -10,13 +10,14 @@
  *
  * Cookies go to all ports of a host and are sent by all, so
  *   - the platform's own (weft_...) are removed from requests, and replies cannot set any of that name;
- *   - a cookie that the run's server sets as HttpOnly is given to the browser as weft_port_8401.NAME, and only requests at
- *     web port 8401 have it, by its own name: servers of other runs do not get it;
+ *   - a cookie that the run's server sets as HttpOnly is given to the browser as weft_port_8401.RUN.NODE.PORT.NAME, and only
+ *     requests at web port 8401 to this port of this node have it, by its own name: servers of other runs do not get it,
+ *     also later at the same web port;
  *   - other cookies keep their names. Scripts may read them, and so scripts of all ports of the host can;
  *   - cookies are for this host alone: Domain is removed.
  *
  * Replies lose the headers by which they could change what the browser keeps of the whole host, or install a service
- * worker; redirections to localhost:PORT become redirections within the web port.
+ * worker; windows of other origins cannot reach theirs (Cross-Origin-Opener-Policy, if they have none); redirections to localhost:PORT become redirections within the web port.
  *
  * Thread-safe.
  */
@@ -30,24 +31,29 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PORT_COOKIE_BYTES 48 /**< of a name of the platform's */
+#define PORT_COOKIE_BYTES 64 /**< of a name of the platform's, or the beginning of a run's */
 
 /** Between which two. */
 struct port_ends {
     uint16_t web_port; /**< of the platform's host */
-    uint16_t port;     /**< of the node */
-    bool encrypted;    /**< the browser uses TLS */
+    int64_t run;
+    uint32_t node;
+    uint16_t port;  /**< of the node */
+    bool encrypted; /**< the browser uses TLS */
 };
 
 /** The name of the cookie that lets a browser in at a web port: with TLS one that scripts cannot set. Returns `name`. */
 char *port_cookie_name(const struct port_ends *ends, char name[PORT_COOKIE_BYTES]);
 
-/** Find a cookie of a request: its value, which is not longer than `room` allows. False: there is none. */
-bool port_cookie_find(const struct message *request, const char *name, char *value, size_t room);
+/**
+ * Find a cookie of a request: its value. Browsers may send several of one name, for paths or set by scripts: `index`
+ * counts those, from 0, without values that are too long for `room`. False: there are not so many.
+ */
+bool port_cookie_find(const struct message *request, const char *name, unsigned index, char *value, size_t room);
 
 /**
  * Why a request must not be passed on although its cookie is right: a page of another origin has sent it, such as one
- * of another run, or it is for a service worker, which would outlive the opening. NULL: it may be.
+ * of another run (which may lead to "/" alone, in a window of its own), or it is for a service worker, which would outlive the opening. NULL: it may be.
  */
 const char *port_head_foreign(const struct message *request, const struct port_ends *ends);
 

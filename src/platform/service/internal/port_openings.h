@@ -4,8 +4,11 @@
  *
  * What a run serves is not trusted. It must not share an origin with the platform's pages, so it is served at other ports
  * of the same host, the web ports of `weft serve --web-ports`. Each is an origin to browsers. A user has at most one
- * port of a run open at each web port at a time, so that two runs never share an origin in one browser (unless the
- * user has more open than there are web ports: then the opening that was used least recently ends). A path for each
+ * port of a run open at each web port at a time. What was there before may still be in a window of the user's browser after
+ * its opening has ended, so a port of a run gets a web port that the user has not used for another one. When there are no
+ * more of these, the one that was used least recently gets used again, and the user is asked first to close those windows
+ * (port_openings_reuse()). Forgotten is this when the server restarts, and of those used longest ago when there are more
+ * than PORT_ORIGINS_MOST. A path for each
  * run, in one origin, would separate nothing, and TensorBoard and Jupyter would need to be started with that path.
  * A name for each run would need a name server and certificates for all names.
  *
@@ -13,7 +16,8 @@
  *
  *     page of the run    POST .../nodes/0/ports {"port": 6006}     the session and the user's rights are checked, audited
  *                        <- a link with a secret                   valid once and for PORT_LINK_SECONDS
- *     web port           GET /.weft/enter/SECRET                   <- a cookie, valid at this web port for this port alone
+ *     web port           GET /.weft/enter/SECRET                   in the browser of that session alone (web_ports.h)
+ *                        <- a cookie                               valid at this web port for this port alone
  *                        GET /anything                             the cookie is checked, and removed, on each request
  *
  * An opening is bound to the host name by which its link was used, so that no other name that points to the server is of
@@ -38,6 +42,7 @@
 #define PORT_LINK_SECONDS   60          /**< a link that was not used is void then */
 #define PORT_SECONDS        (12 * 3600) /**< an opening ends then */
 #define PORT_OPENINGS_MOST  1024        /**< of all users */
+#define PORT_ORIGINS_MOST   4096        /**< web ports of users of which is known what was there last */
 #define PORT_OF_USER_MOST   64          /**< one more replaces the one that was used least recently */
 #define PORT_NANOSECONDS(s) ((uint64_t)(s)*1000000000u)
 
@@ -70,6 +75,13 @@ weft_status port_openings_new(unsigned web_ports, struct port_openings **opening
 void port_openings_free(struct port_openings *openings);
 
 /**
+ * Whether the web port at which a target would be opened was used for another one by the user, whose pages may still be in
+ * their browser, under the same origin: if so, which.
+ */
+bool port_openings_reuse(struct port_openings *openings, const struct port_target *target, const char *user,
+                         uint64_t now, unsigned *web_port, struct port_target *earlier);
+
+/**
  * Open a port for `who` and draw the secret of the link. The user's openings of the same target share a web port. `now`
  * is clock_now(), here and below. The opening is the table's. Errors: STATE if the table is full; SYSTEM.
  */
@@ -77,7 +89,12 @@ weft_status port_openings_add(struct port_openings *openings, const struct port_
                               const struct identity *who, int64_t peer, uint64_t now, struct port_opening **opening,
                               char secret[PORT_SECRET_BYTES], struct error *error);
 
-/** Use a link at a web port, by a host name: draws the secret of the cookie. NULL: it is unknown, was used, or is too old. */
+/** The opening that a link is for, which is not used by that. NULL: it is unknown, was used, or is too old. */
+struct port_opening *port_openings_waiting(struct port_openings *openings, unsigned web_port, const char *secret,
+                                           int64_t peer, uint64_t now);
+
+/** Use a link at a web port, by a host name: draws the secret of the cookie. Ends what else the user has open there, other
+ * than of the same target. NULL: it is unknown, was used, or is too old. */
 struct port_opening *port_openings_enter(struct port_openings *openings, unsigned web_port, const char *secret,
                                          const char *host, int64_t peer, uint64_t now, char cookie[PORT_SECRET_BYTES]);
 

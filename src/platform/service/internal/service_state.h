@@ -34,10 +34,10 @@ struct service {
     struct retention *retention;   /* what ended runs have left is thrown away */
     struct exec_session *sessions; /* commands that run in nodes for somebody: a list */
     unsigned session_count;
-    struct web_ports *web_ports;    /* NULL: none */
-    unsigned port_connections;      /* at web ports, that are passed on to nodes */
-    struct log_reading *watching;   /* who watches what runs print: a list */
-    char user[PLATFORM_NAME_BYTES]; /* whose processes the server and its runs are */
+    struct web_ports *web_ports;              /* NULL: none */
+    struct port_connection *port_connections; /* at web ports, that are passed on to nodes: a list */
+    struct log_reading *watching;             /* who watches what runs print: a list */
+    char user[PLATFORM_NAME_BYTES];           /* whose processes the server and its runs are */
     char first_token[TOKEN_TEXT_BYTES];
     char cookie[40]; /* the name of the one that a browser's session is in */
     struct complaint audit_trouble;
@@ -114,6 +114,9 @@ bool service_still(struct service *service, struct identity *who);
 
 /** The user of the process at the other end, or SESSION_ANYWHERE (platform/access/sessions.h). */
 int64_t service_peer(const struct http_request *request);
+
+/** Write `entry` to the audit log; its time is filled in. If that fails, the server's log has it. */
+void service_audit(struct service *service, struct audit_entry *entry);
 
 /** Make a user, or change one, with the personal project (where no other one has its name). In a transaction. */
 weft_status service_make_user(struct database *registry, const char *user, bool administrator, struct error *error);

@@ -22,8 +22,10 @@
 
 /* Belongs to the writer's thread from writer_post() to http_post(), apart from `request`. */
 struct port_connection {
+    struct port_connection *next; /* of the service's list */
     struct service *service;
-    struct http_request *request; /* NULL: the browser is gone */
+    char user[PLATFORM_NAME_BYTES]; /* of the opening, which may end before the connection */
+    struct http_request *request;   /* NULL: the browser is gone */
     struct port_opening *opening;
     uint64_t serial; /* of the opening */
     struct port_ends ends;
@@ -80,7 +82,10 @@ static void port_connection_free(struct port_connection *connection)
         port_close_end(connection, i);
     port_close_given(connection);
     node_exec_close(&connection->exec);
-    connection->service->port_connections--;
+    struct port_connection **at = &connection->service->port_connections;
+    while (*at != connection)
+        at = &(*at)->next;
+    *at = connection->next;
     if (connection->opening->serial == connection->serial)
         connection->opening->connections--;
     buffer_free(&connection->sending);
@@ -399,7 +404,9 @@ void port_connection_begin(struct service *service, struct http_request *request
                                      .framing = message->framing,
                                      .left = message->length,
                                      .moved = clock_now()};
-    service->port_connections++;
+    snprintf(made->user, sizeof made->user, "%s", opening->who.user);
+    made->next = service->port_connections;
+    service->port_connections = made;
     opening->connections++;
     weft_status status = exec_pipes_open(made->given, made->own, &error);
     if (status == WEFT_OK) {
@@ -419,6 +426,17 @@ void port_connection_begin(struct service *service, struct http_request *request
     http_raw_begin(request, &events, port_feed);
     if (message->expects_continue)
         http_stream_write(request, "HTTP/1.1 100 Continue\r\n\r\n", 25);
+}
+
+unsigned port_connections_of(const struct service *service, const char *user, unsigned *all)
+{
+    unsigned count = 0;
+    *all = 0;
+    for (const struct port_connection *each = service->port_connections; each; each = each->next) {
+        count += strcmp(each->user, user) == 0;
+        ++*all;
+    }
+    return count;
 }
 
 struct port_opening *port_connection_opening(const struct http_request *request)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/service/internal/port_head.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -31,7 +32,8 @@ char *port_cookie_name(const struct port_ends *ends, char name[PORT_COOKIE_BYTES
 /* How names of HttpOnly cookies of the run's server begin in the browser. */
 static int hidden_beginning(const struct port_ends *ends, char beginning[PORT_COOKIE_BYTES])
 {
-    return snprintf(beginning, PORT_COOKIE_BYTES, OWN_COOKIES "port_%u.", ends->web_port);
+    return snprintf(beginning, PORT_COOKIE_BYTES, OWN_COOKIES "port_%u.%" PRId64 ".%" PRIu32 ".%u.", ends->web_port,
+                    ends->run, ends->node, ends->port);
 }
 
 /* Whether a name is, or looks like, one of the platform's. */
@@ -55,7 +57,7 @@ static const char *next_cookie(const char **list, size_t *length)
     return *found ? found : NULL;
 }
 
-bool port_cookie_find(const struct message *request, const char *name, char *value, size_t room)
+bool port_cookie_find(const struct message *request, const char *name, unsigned index, char *value, size_t room)
 {
     const size_t size = strlen(name);
     for (size_t i = 0; i < request->header_count; i++) {
@@ -64,7 +66,8 @@ bool port_cookie_find(const struct message *request, const char *name, char *val
         if (strcasecmp(request->headers[i].name, "Cookie") != 0)
             continue;
         while ((cookie = next_cookie(&list, &length)))
-            if (length > size && length - size - 1 < room && strncmp(cookie, name, size) == 0 && cookie[size] == '=') {
+            if (length > size && length - size - 1 < room && strncmp(cookie, name, size) == 0 && cookie[size] == '=' &&
+                index-- == 0) {
                 snprintf(value, room, "%.*s", (int)(length - size - 1), cookie + size + 1);
                 return true;
             }
@@ -147,9 +150,10 @@ const char *port_head_foreign(const struct message *request, const struct port_e
         return "a WebSocket needs an Origin header";
     if (!site || strcmp(site, "same-origin") == 0 || strcmp(site, "none") == 0)
         return NULL;
-    /* Links from elsewhere may lead here, to see something in a window of its own. */
-    const bool read_only = strcmp(request->method, "GET") == 0 || strcmp(request->method, "HEAD") == 0;
-    return read_only && mode && strcmp(mode, "navigate") == 0 && destination && strcmp(destination, "document") == 0
+    /* The way from the page of the run, through the link, ends at "/" in a window of its own. Nothing else: there are
+     * servers in which a GET changes something, and pages of other runs may open windows. */
+    const bool is_first_page = strcmp(request->method, "GET") == 0 && strcmp(request->target, "/") == 0;
+    return is_first_page && mode && strcmp(mode, "navigate") == 0 && destination && strcmp(destination, "document") == 0
                ? NULL
                : "a page of another origin has sent this";
 }
@@ -245,6 +249,8 @@ weft_status port_head_reply(char *head, size_t size, bool to_head, const struct 
         else if (is_kept_of_reply(header->name))
             buffer_print(out, "%s: %s\r\n", header->name, header->value);
     }
+    if (!upgraded && !message_header(reply, "Cross-Origin-Opener-Policy"))
+        buffer_put_string(out, "Cross-Origin-Opener-Policy: same-origin-allow-popups\r\n");
     buffer_put_string(out, "\r\n");
     return WEFT_OK;
 }

@@ -8,14 +8,24 @@
 #include <strings.h>
 
 #define SECRET_RANDOM 32
+#define OPEN_RANK     (UINT64_MAX / 2) /* web ports where something is open come after all others */
 
 _Static_assert(sodium_base64_ENCODED_LEN(SECRET_RANDOM, sodium_base64_VARIANT_URLSAFE_NO_PADDING) == PORT_SECRET_BYTES,
                "a secret fits");
+
+/* What a user's browsers have seen last at a web port. Also after the opening has ended: its pages may still be there. */
+struct port_origin {
+    char user[PLATFORM_NAME_BYTES];
+    unsigned web_port;
+    struct port_target target;
+    uint64_t used; /* clock_now(); 0: this one is not used */
+};
 
 struct port_openings {
     unsigned web_ports;
     uint64_t last_serial;
     struct port_opening list[PORT_OPENINGS_MOST];
+    struct port_origin origins[PORT_ORIGINS_MOST];
 };
 
 weft_status port_openings_new(unsigned web_ports, struct port_openings **openings, struct error *error)
@@ -86,29 +96,80 @@ void port_openings_list(struct port_openings *openings, const char *user, uint64
 
 /* ---- adding ---- */
 
-/* The web port for a target: that of the user's openings of the same target; else one where the user has nothing open;
- * else the one that the user has used least recently, which is then given up. */
-static unsigned choose_web_port(struct port_openings *openings, const struct port_target *target, const char *user,
-                                uint64_t now)
+/* What the browsers of a user have seen last at a web port; NULL: nothing that is remembered. */
+static struct port_origin *find_origin(struct port_openings *openings, const char *user, unsigned web_port)
 {
+    for (size_t i = 0; i < PORT_ORIGINS_MOST; i++) {
+        struct port_origin *origin = &openings->origins[i];
+        if (origin->used && origin->web_port == web_port && strcmp(origin->user, user) == 0)
+            return origin;
+    }
+    return NULL;
+}
+
+/* An opening is used: remember it, in place of what was remembered longest ago if there is no room. */
+static void remember_origin(struct port_openings *openings, const struct port_opening *opening)
+{
+    struct port_origin *origin = find_origin(openings, opening->who.user, opening->web_port);
+    for (size_t i = 0, oldest = 0; !origin && i < PORT_ORIGINS_MOST; i++) {
+        if (openings->origins[i].used < openings->origins[oldest].used)
+            oldest = i;
+        if (i + 1 == PORT_ORIGINS_MOST)
+            origin = &openings->origins[oldest];
+    }
+    snprintf(origin->user, sizeof origin->user, "%s", opening->who.user);
+    origin->web_port = opening->web_port;
+    origin->target = opening->target;
+    origin->used = opening->used;
+}
+
+/*
+ * The web port for a target: that of the user's openings of the same target, or where it was the last one; else one that
+ * the user has never used; else the one that was used least recently, of those where nothing is open if there are any.
+ * `earlier`: the other target that its pages in the user's browsers may be of; NULL: there are none.
+ */
+static unsigned choose_web_port(struct port_openings *openings, const struct port_target *target, const char *user,
+                                uint64_t now, const struct port_target **earlier)
+{
+    const struct port_target *last[WEB_PORTS_MOST] = {0};
     uint64_t used[WEB_PORTS_MOST] = {0};
-    unsigned chosen = 0;
+    unsigned chosen = WEB_PORTS_MOST;
+    for (unsigned i = 0; i < openings->web_ports; i++) {
+        const struct port_origin *origin = find_origin(openings, user, i);
+        last[i] = origin ? &origin->target : NULL;
+        used[i] = origin ? origin->used : 0;
+        if (origin && same_target(&origin->target, target))
+            chosen = i;
+    }
     for (size_t i = 0; i < PORT_OPENINGS_MOST; i++) {
         const struct port_opening *opening = &openings->list[i];
         if (!opening_is_of(opening, user, now))
             continue;
-        if (same_target(&opening->target, target))
-            return opening->web_port;
-        if (used[opening->web_port] <= opening->used)
-            used[opening->web_port] = opening->used + 1; /* 0 stands for nothing open */
+        const uint64_t rank = OPEN_RANK + opening->used;
+        used[opening->web_port] = rank > used[opening->web_port] ? rank : used[opening->web_port];
+        if (same_target(&opening->target, target) && chosen == WEB_PORTS_MOST)
+            chosen = opening->web_port;
+        else if (!last[opening->web_port])
+            last[opening->web_port] = &opening->target;
     }
-    for (unsigned i = 1; i < openings->web_ports; i++)
-        if (used[i] < used[chosen])
-            chosen = i;
-    for (size_t i = 0; i < PORT_OPENINGS_MOST && used[chosen]; i++)
-        if (opening_is_of(&openings->list[i], user, now) && openings->list[i].web_port == chosen)
-            port_opening_end(&openings->list[i]);
+    if (chosen == WEB_PORTS_MOST) {
+        chosen = 0;
+        for (unsigned i = 1; i < openings->web_ports; i++)
+            if (used[i] < used[chosen])
+                chosen = i;
+    }
+    *earlier = last[chosen] && !same_target(last[chosen], target) ? last[chosen] : NULL;
     return chosen;
+}
+
+bool port_openings_reuse(struct port_openings *openings, const struct port_target *target, const char *user,
+                         uint64_t now, unsigned *web_port, struct port_target *earlier)
+{
+    const struct port_target *found;
+    *web_port = choose_web_port(openings, target, user, now, &found);
+    if (found)
+        *earlier = *found;
+    return found;
 }
 
 /* A place for one more opening of a user; NULL: there is none. */
@@ -132,7 +193,8 @@ weft_status port_openings_add(struct port_openings *openings, const struct port_
 {
     if (sodium_init() < 0)
         return error_set(error, WEFT_ERROR_SYSTEM, "libsodium finds no random numbers on this machine");
-    const unsigned web_port = choose_web_port(openings, target, who->user, now);
+    const struct port_target *earlier;
+    const unsigned web_port = choose_web_port(openings, target, who->user, now, &earlier);
     struct port_opening *made = find_place(openings, who->user, now);
     if (!made)
         return error_set(error, WEFT_ERROR_STATE,
@@ -167,6 +229,23 @@ static struct port_opening *find_by_secret(struct port_openings *openings, unsig
     return NULL;
 }
 
+struct port_opening *port_openings_waiting(struct port_openings *openings, unsigned web_port, const char *secret,
+                                           int64_t peer, uint64_t now)
+{
+    return find_by_secret(openings, web_port, secret, false, peer, now);
+}
+
+/* The user's openings of other targets at the same web port give way. */
+static void end_others(struct port_openings *openings, const struct port_opening *opening, uint64_t now)
+{
+    for (size_t i = 0; i < PORT_OPENINGS_MOST; i++) {
+        struct port_opening *other = &openings->list[i];
+        if (opening_is_of(other, opening->who.user, now) && other->web_port == opening->web_port &&
+            !same_target(&other->target, &opening->target))
+            port_opening_end(other);
+    }
+}
+
 struct port_opening *port_openings_enter(struct port_openings *openings, unsigned web_port, const char *secret,
                                          const char *host, int64_t peer, uint64_t now, char cookie[PORT_SECRET_BYTES])
 {
@@ -178,6 +257,8 @@ struct port_opening *port_openings_enter(struct port_openings *openings, unsigne
     opening->used = now;
     opening->ends = now + PORT_NANOSECONDS(PORT_SECONDS);
     opening_draw_secret(cookie, opening->hash);
+    end_others(openings, opening, now);
+    remember_origin(openings, opening);
     return opening;
 }
 
@@ -188,5 +269,6 @@ struct port_opening *port_openings_find(struct port_openings *openings, unsigned
     if (!opening || strcasecmp(opening->host, host) != 0)
         return NULL;
     opening->used = now;
+    remember_origin(openings, opening);
     return opening;
 }

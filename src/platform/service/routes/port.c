@@ -11,6 +11,26 @@
 
 #define DETAIL_BYTES 16
 
+/* Whether pages of another port of a run may be in the user's browser under the same origin, and the user has not said that
+ * they are closed: then it is answered. */
+static bool is_asked_first(struct route_call *call, const struct port_target *target)
+{
+    struct service *service = service_of(call);
+    struct port_target earlier;
+    unsigned web_port;
+    char text[256];
+    if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(call->body, "reuse")) ||
+        !port_openings_reuse(web_ports_openings(service->web_ports), target, call->who.user, clock_now(), &web_port,
+                             &earlier))
+        return false;
+    snprintf(text, sizeof text,
+             "web port %u was last used for port %u of node %" PRIu32 " of run %" PRId64
+             ", and its pages could read what opens there now: close their windows first, then go on with 'reuse'",
+             web_ports_number(service->web_ports, web_port), earlier.port, earlier.node, earlier.run);
+    http_fail_parameter(call->request, 409, "reuse", text);
+    return true;
+}
+
 static void routes_port_open(struct route_call *call)
 {
     struct service *service = service_of(call);
@@ -36,12 +56,15 @@ static void routes_port_open(struct route_call *call)
     }
     const struct port_target target = {
         .run = run.run, .node = (uint32_t)route_value(call, "node")->integer, .port = (uint16_t)port};
+    if (is_asked_first(call, &target))
+        return;
     weft_status status = port_openings_add(web_ports_openings(service->web_ports), &target, &call->who,
                                            service_peer(call->request), clock_now(), &opening, secret, &error);
     json_begin(&writer, JSON_LINE);
     if (status == WEFT_OK) {
         snprintf(path, sizeof path, PORT_ENTRY "%s", secret);
-        JSON_PUT_OBJECT(&writer, NULL, "web_port", web_ports_number(service->web_ports, opening), "path", path);
+        JSON_PUT_OBJECT(&writer, NULL, "web_port", web_ports_number(service->web_ports, opening->web_port), "path",
+                        path);
     }
     route_answer(call, status, &writer, &error);
 }
@@ -84,7 +107,8 @@ static const struct route routes[] = {
      .operation = "openPort",
      .summary =
          "Open a port of a node in a browser, where the server has web ports. The link, http(s)://HOST:WEB_PORT/PATH "
-         "with the name of this server's host, is valid once and for a minute.",
+         "with the name of this server's host, is valid once and for a minute. Where the web port was used for another port of a run "
+         "before, 'reuse' is to say that the windows of that one are closed (409).",
      .permission = ROUTE_MEMBER,
      .parameters = service_node_parameters,
      .project_of = service_project_of_run,
@@ -106,7 +130,8 @@ static const struct route routes[] = {
 /* clang-format off */
 static const struct schema schemas[] = {
     {"PortToOpen", SCHEMA({"type": "object", "required": ["port"], "additionalProperties": false, "properties": {
-        "port": {"type": "integer", "minimum": 1, "maximum": 65535}}})},
+        "port": {"type": "integer", "minimum": 1, "maximum": 65535},
+        "reuse": {"type": "boolean", "description": "Also at a web port that was used for another port of a run before."}}})},
     {"PortLink", SCHEMA({"type": "object", "required": ["web_port", "path"], "properties": {
         "web_port": {"type": "integer"},
         "path": {"type": "string", "description": "Of the link, with its secret."}}})},
