@@ -169,7 +169,7 @@ class Serve:
         status, value = self.ask("GET", "/runs?state=live&most=1000")
         return [run["run"] for run in value["runs"]] if status == 200 else []
 
-    def wait(self, run, states=FINAL, seconds=30):
+    def wait(self, run, states=FINAL, seconds=120):
         """The run, once it is in one of the states."""
         end = time.monotonic() + seconds
         while True:
@@ -179,7 +179,7 @@ class Serve:
             assert time.monotonic() < end, f"run {run} is {found['state']}, not {states}: {found['reason']}"
             time.sleep(0.02)
 
-    def get_when(self, path, holds, seconds=30):
+    def get_when(self, path, holds, seconds=120):
         """The value of a GET, once it is as `holds` wants it: what the next pass of the controller brings."""
         end = time.monotonic() + seconds
         while True:
