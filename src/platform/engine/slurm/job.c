@@ -117,7 +117,11 @@ void job_write_step(const struct engine_slurm *slurm, const struct engine_order 
                  (int)buffer_size(&needs->names), (const char *)buffer_begin(&needs->names));
     buffer_print(command, "--export=WEFT_HOST_TOKEN,PATH,HOME,USER,LOGNAME,SHELL,LANG,TZ ");
     write_process(slurm, order, command);
-    buffer_print(command, " >>\"$f.out\" 2>&1 </dev/null &");
+    buffer_print(command, " >>\"$f.out\" 2>&1 </dev/null &\n");
+    /* Where it does not begin, srun has said why. */
+    buffer_print(command, "n=%d; while [ -e \"$f\" ] && [ $n -gt 0 ]; do sleep 0.5; n=$((n - 1)); done\n",
+                 2 * JOB_STEP_SECONDS);
+    buffer_print(command, "tail -n 1 \"$f.out\" >&2; [ -e \"$f\" ]");
 }
 
 void job_write_step_end(const struct attempt *attempt, struct buffer *command)

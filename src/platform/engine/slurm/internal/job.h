@@ -27,8 +27,10 @@ weft_status job_find_needs(struct engine_slurm *slurm, const struct engine_order
 void job_write_script(const struct engine_slurm *slurm, const struct engine_order *order, const struct job_needs *needs,
                       const char *token, struct buffer *script);
 
-/** A shell's command that starts an attempt in a step of the job around it, and does not wait; not terminated. The token is to be in
- * WEFT_HOST_TOKEN. */
+#define JOB_STEP_SECONDS 25
+
+/** A shell's command that starts an attempt in a step of the job around it; not terminated. It looks on for JOB_STEP_SECONDS at most, prints
+ * the last line that srun has printed as its error, and fails if srun has ended. The token is to be in WEFT_HOST_TOKEN. */
 void job_write_step(const struct engine_slurm *slurm, const struct engine_order *order, const struct job_needs *needs,
                     struct buffer *command);
 

@@ -29,6 +29,8 @@ struct pods_step {
     uint64_t asked_at, tried_at, ended_at; /* 0: not started; not ended */
     bool cleared;                          /* what was left of it is ended */
     struct node_exec exec;                 /* the command that starts it, or ends it */
+    int said;                              /* a file of what srun printed while it started it */
+    bool refused;                          /* srun has ended with an error */
     struct pods_step *next;
 };
 
