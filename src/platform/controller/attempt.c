@@ -409,13 +409,14 @@ static weft_status blame_host(struct controller *controller, const struct contro
 }
 
 weft_status attempt_end_node(struct controller *controller, struct controlled_run *run,
-                             const struct registry_node *ended, int64_t moment, int64_t now, struct error *error)
+                             const struct registry_node *ended, bool blames_host, int64_t moment, int64_t now,
+                             struct error *error)
 {
     struct registry_outcome outcome;
     struct controlled_node *node = &run->node[ended->node];
     int64_t left = 0;
     weft_status status = WEFT_OK;
-    if (ended->how == RUN_EXIT_LOST || ended->how == RUN_EXIT_NOT_STARTED)
+    if (blames_host)
         status = blame_host(controller, run, ended, now, error);
     bool dropped = false;
     if (status == WEFT_OK)
@@ -455,7 +456,12 @@ static weft_status controller_attempt_hear_end(struct hearing *hearing, const st
     if (record->kind == JOURNAL_EXITED && record->exited.cause == JOURNAL_TIME_LIMIT)
         status = registry_run_change(controller->config.registry, run->run, run->epoch, RUN_CAUSE_TIME_LIMIT, "", "",
                                      moment, &outcome, hearing->error);
-    return status == WEFT_OK ? attempt_end_node(controller, run, &ended, moment, hearing->now, hearing->error) : status;
+    /* A host that is shut down, or whose batch system ends the job, is well. */
+    const bool told = record->kind == JOURNAL_EXITED && record->exited.cause == JOURNAL_HOST,
+               blames_host = !told && (ended.how == RUN_EXIT_LOST || ended.how == RUN_EXIT_NOT_STARTED);
+    return status == WEFT_OK
+               ? attempt_end_node(controller, run, &ended, blames_host, moment, hearing->now, hearing->error)
+               : status;
 }
 
 static weft_status hear_start(struct hearing *hearing, const struct journal_record *record)

@@ -47,7 +47,7 @@ static weft_status end_silent(struct controller *controller, struct controlled_r
         ended.signal = SIGKILL;
     }
     snprintf(ended.detail, sizeof ended.detail, "was killed, as its agent did not answer when it had to end");
-    return attempt_end_node(controller, run, &ended, now, now, error);
+    return attempt_end_node(controller, run, &ended, ended.how == RUN_EXIT_LOST, now, now, error);
 }
 
 weft_status silence_heed(struct controller *controller, struct controlled_run *run, uint32_t node, int64_t now,
@@ -100,7 +100,7 @@ weft_status silence_miss(struct controller *controller, struct controlled_run *r
     if (status == WEFT_OK && gone && kill) {
         struct registry_node lost = {.node = number, .how = RUN_EXIT_LOST};
         snprintf(lost.detail, sizeof lost.detail, "%.*s", REGISTRY_DETAIL_BYTES - 1, refusal->text);
-        return attempt_end_node(controller, run, &lost, now, now, error);
+        return attempt_end_node(controller, run, &lost, true, now, now, error);
     }
     snprintf(what, sizeof what, "node-%" PRIu32 " %s", number,
              kill ? "is killed, as it cannot be heard" : "cannot be heard at the moment");

@@ -279,9 +279,10 @@ weft_status attempt_stop(struct controller *controller, struct controlled_run *r
 /** Process the engine's records of an attempt. Records that cannot be read affect this run alone. In a transaction. */
 weft_status attempt_hear(struct controller *controller, struct controlled_run *run, int64_t now, struct error *error);
 
-/** A node of an attempt has ended so, at `moment`. In a transaction. */
+/** A node of an attempt has ended so, at `moment`; `blames_host`: by a failure of its host. In a transaction. */
 weft_status attempt_end_node(struct controller *controller, struct controlled_run *run,
-                             const struct registry_node *ended, int64_t moment, int64_t now, struct error *error);
+                             const struct registry_node *ended, bool blames_host, int64_t moment, int64_t now,
+                             struct error *error);
 
 /** Take up the attempt of a run that was under way before: `to_start` unless something of it was heard. */
 weft_status attempt_take_up(struct controller *controller, struct controlled_run *run, struct error *error);
