@@ -9,6 +9,12 @@ const program = `
 import http.server, os
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
+        if self.path == "/": # as Jupyter does
+            self.send_response(302)
+            self.send_header("Location", "/tree?")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
         kind, body = ("text/javascript", "document.body.append(' its script works')") if self.path.endswith(".js") else \\
             ("application/json", __import__("json").dumps(self.headers["Cookie"] or "")) if self.path == "/cookies" else \\
             ("text/html", "<title>run " + os.environ["WEFT_RUN"] + "</title><body>It works.<script src=/own.js></script>")

@@ -53,7 +53,7 @@ bool port_cookie_find(const struct message *request, const char *name, unsigned 
 
 /**
  * Why a request must not be passed on although its cookie is right: a page of another origin has sent it, such as one
- * of another run (which may lead to "/" alone, in a window of its own), or it is for a service worker, which would outlive the opening. NULL: it may be.
+ * of another run, or it is for a service worker, which would outlive the opening. NULL: it may be.
  */
 const char *port_head_foreign(const struct message *request, const struct port_ends *ends);
 

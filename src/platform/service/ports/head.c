@@ -139,8 +139,7 @@ bool port_head_upgrades(const struct message *request)
 const char *port_head_foreign(const struct message *request, const struct port_ends *ends)
 {
     const char *host = message_header(request, "Host"), *origin = message_header(request, "Origin");
-    const char *site = message_header(request, "Sec-Fetch-Site"), *mode = message_header(request, "Sec-Fetch-Mode");
-    const char *destination = message_header(request, "Sec-Fetch-Dest");
+    const char *site = message_header(request, "Sec-Fetch-Site");
     const char *rest = origin ? after_origin(origin, host, ends) : NULL;
     if (message_header(request, "Service-Worker"))
         return "service workers cannot be used here: they would stay in the browser after the port is closed";
@@ -148,12 +147,8 @@ const char *port_head_foreign(const struct message *request, const struct port_e
         return "a page of another origin has sent this";
     if (port_head_upgrades(request) && !origin)
         return "a WebSocket needs an Origin header";
-    if (!site || strcmp(site, "same-origin") == 0 || strcmp(site, "none") == 0)
-        return NULL;
-    /* The way from the page of the run, through the link, ends at "/" in a window of its own. Nothing else: there are
-     * servers in which a GET changes something, and pages of other runs may open windows. */
-    const bool is_first_page = strcmp(request->method, "GET") == 0 && strcmp(request->target, "/") == 0;
-    return is_first_page && mode && strcmp(mode, "navigate") == 0 && destination && strcmp(destination, "document") == 0
+    /* Not even a window may be led here: there are servers in which a GET changes something. */
+    return !site || strcmp(site, "same-origin") == 0 || strcmp(site, "none") == 0
                ? NULL
                : "a page of another origin has sent this";
 }

@@ -163,6 +163,13 @@ static bool is_for_window(const struct http_request *request)
     return !http_request_header(request, "Origin") && (!destination || strcmp(destination, "document") == 0);
 }
 
+/* The answer to a link. By a redirect, the platform's page would lead to what the run serves, and to all that this redirects to, and
+ * browsers would call each of these requests one of another origin's (Sec-Fetch-Site). */
+static const char first_page[] = "<!DOCTYPE html>\n"
+                                 "<html lang=\"en\"><meta charset=\"utf-8\"><title>Weft</title>\n"
+                                 "<meta http-equiv=\"refresh\" content=\"0; url=/\">\n"
+                                 "<p><a href=\"/\">Open</a></p></html>\n";
+
 /*
  * A link is used; `before` is open in the browser at this web port (NULL: nothing). What an earlier run has left in the
  * browser under this origin is cleared, unless it was the same port and user. (Cookies are not: those of the platform are
@@ -192,17 +199,16 @@ static void web_port_enter(const struct web_port *web_port, struct http_request 
         web_port_refuse(request, 403, "this link was used before, or is too old: " OPEN_AGAIN " again");
         return;
     }
-    web_port_audit(web_port->service, request, opening, 303);
+    web_port_audit(web_port->service, request, opening, 200);
     const bool same = opening->target.run == target.run && opening->target.node == target.node &&
                       opening->target.port == target.port && strcmp(opening->who.user, who.user) == 0;
     snprintf(header, sizeof header, "%s=%s; Path=/; HttpOnly; SameSite=Strict; Max-Age=%d%s",
              port_cookie_name(ends, name), cookie, PORT_SECONDS, ends->encrypted ? "; Secure" : "");
     http_reply_header(request, "Set-Cookie", header);
-    http_reply_header(request, "Location", "/");
     http_reply_header(request, "Referrer-Policy", "no-referrer");
     if (!same)
         http_reply_header(request, "Clear-Site-Data", "\"cache\", \"storage\"");
-    http_reply(request, 303, NULL, NULL, 0);
+    http_reply(request, 200, "text/html; charset=utf-8", first_page, sizeof first_page - 1);
 }
 
 /* ---- requests ---- */
