@@ -29,7 +29,7 @@ export async function open(size, scheme = "light", more = {}) {
         ...more,
     });
     const page = await context.newPage();
-    page.setDefaultTimeout(30000);
+    page.setDefaultTimeout(120000); // on a machine with other work
     page.on("pageerror", (error) => state.complaints.push(`${page.step ?? state.step}: ${error.stack}`));
     page.on("console", (message) => {
         if (["error", "warning"].includes(message.type()) && !page.allowed?.test(message.text()))
