@@ -28,8 +28,8 @@ export async function open(size, scheme = "light", more = {}) {
         locale: "en-GB",
         ...more,
     });
+    context.setDefaultTimeout(120000); // on a machine with other work
     const page = await context.newPage();
-    page.setDefaultTimeout(120000); // on a machine with other work
     page.on("pageerror", (error) => state.complaints.push(`${page.step ?? state.step}: ${error.stack}`));
     page.on("console", (message) => {
         if (["error", "warning"].includes(message.type()) && !page.allowed?.test(message.text()))
