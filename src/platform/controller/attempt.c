@@ -392,15 +392,17 @@ static struct registry_node controller_attempt_end_of(const struct hearing *hear
 }
 
 /* A host on which the platform has failed a run: the run is tried elsewhere, if there is an elsewhere; the host is
- * cordoned if that happens too often. */
-static weft_status blame_host(struct controller *controller, const struct controlled_run *run,
-                              const struct registry_node *ended, int64_t now, struct error *error)
+ * cordoned if it is to blame too often. */
+static weft_status avoid_host(struct controller *controller, const struct controlled_run *run,
+                              const struct registry_node *ended, bool blames_host, int64_t now, struct error *error)
 {
     const uint32_t host = run->node[ended->node].host;
     bool cordoned = false;
-    weft_status status =
-        registry_host_fail(controller->config.registry, controller->hosts[host].name, ended->detail,
-                           controller->config.cordon_most, controller->config.cordon_window, now, &cordoned, error);
+    weft_status status = WEFT_OK;
+    if (blames_host)
+        status =
+            registry_host_fail(controller->config.registry, controller->hosts[host].name, ended->detail,
+                               controller->config.cordon_most, controller->config.cordon_window, now, &cordoned, error);
     if (status == WEFT_OK && cordoned)
         status = controller_hosts_changed(controller, error);
     if (status == WEFT_OK)
@@ -416,8 +418,8 @@ weft_status attempt_end_node(struct controller *controller, struct controlled_ru
     struct controlled_node *node = &run->node[ended->node];
     int64_t left = 0;
     weft_status status = WEFT_OK;
-    if (blames_host)
-        status = blame_host(controller, run, ended, now, error);
+    if (ended->how == RUN_EXIT_LOST || ended->how == RUN_EXIT_NOT_STARTED)
+        status = avoid_host(controller, run, ended, blames_host, now, error);
     bool dropped = false;
     if (status == WEFT_OK)
         status = loss_drop(controller, run, ended, moment, &dropped, error);
@@ -457,8 +459,7 @@ static weft_status controller_attempt_hear_end(struct hearing *hearing, const st
         status = registry_run_change(controller->config.registry, run->run, run->epoch, RUN_CAUSE_TIME_LIMIT, "", "",
                                      moment, &outcome, hearing->error);
     /* A host that is shut down, or whose batch system ends the job, is well. */
-    const bool told = record->kind == JOURNAL_EXITED && record->exited.cause == JOURNAL_HOST,
-               blames_host = !told && (ended.how == RUN_EXIT_LOST || ended.how == RUN_EXIT_NOT_STARTED);
+    const bool blames_host = record->kind != JOURNAL_EXITED || record->exited.cause != JOURNAL_HOST;
     return status == WEFT_OK
                ? attempt_end_node(controller, run, &ended, blames_host, moment, hearing->now, hearing->error)
                : status;

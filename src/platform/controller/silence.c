@@ -47,7 +47,7 @@ static weft_status end_silent(struct controller *controller, struct controlled_r
         ended.signal = SIGKILL;
     }
     snprintf(ended.detail, sizeof ended.detail, "was killed, as its agent did not answer when it had to end");
-    return attempt_end_node(controller, run, &ended, ended.how == RUN_EXIT_LOST, now, now, error);
+    return attempt_end_node(controller, run, &ended, true, now, now, error);
 }
 
 weft_status silence_heed(struct controller *controller, struct controlled_run *run, uint32_t node, int64_t now,

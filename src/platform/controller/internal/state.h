@@ -279,7 +279,7 @@ weft_status attempt_stop(struct controller *controller, struct controlled_run *r
 /** Process the engine's records of an attempt. Records that cannot be read affect this run alone. In a transaction. */
 weft_status attempt_hear(struct controller *controller, struct controlled_run *run, int64_t now, struct error *error);
 
-/** A node of an attempt has ended so, at `moment`; `blames_host`: by a failure of its host. In a transaction. */
+/** A node of an attempt has ended so, at `moment`; `blames_host`: if it is lost, its host has failed. In a transaction. */
 weft_status attempt_end_node(struct controller *controller, struct controlled_run *run,
                              const struct registry_node *ended, bool blames_host, int64_t moment, int64_t now,
                              struct error *error);
