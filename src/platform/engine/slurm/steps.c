@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define PLACE_SECONDS  120.0 /* for a step, until a job has its nodes: the next one may just begin */
+#define PLACE_SECONDS  15.0  /* for a step, until a job has its nodes: the job's process may be about to connect again */
 #define BEGIN_SECONDS  30.0  /* for the processes of a step that was started; more than JOB_STEP_SECONDS */
 #define LINGER_SECONDS 3.0   /* for srun, when all nodes of an attempt have ended */
 #define SAID_BYTES     256
