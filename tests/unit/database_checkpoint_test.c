@@ -138,14 +138,14 @@ static void the_log_begins_anew(void **state)
 {
     const char *path = temporary_path(*state, "rows.db");
     struct database *database = open_rows(path, true);
-    int cycles = 0, anew = 0;
+    int cycles = 0, restarts = 0;
     /* On a busy machine the thread may have yet to say that it has written everything back when the next rows come. */
-    for (off_t before = 0; anew < 3 && cycles < 40; before = size_of_log(path)) {
+    for (off_t before = 0; restarts < 3 && cycles < 40; before = size_of_log(path)) {
         assert_int_equal(add(database, CYCLE, DATABASE_LAZY), WEFT_OK);
         wait_until_written_back(path, (int64_t)++cycles * CYCLE);
-        anew += size_of_log(path) == before;
+        restarts += size_of_log(path) == before;
     }
-    assert_int_equal(anew, 3);
+    assert_int_equal(restarts, 3);
     database_close(database);
     database = open_rows(path, false);
     assert_int_equal(count(database), cycles * CYCLE);

@@ -118,6 +118,8 @@ static void pages_of_other_origins_are_refused(void **state)
     /* Nor may a link on another page lead here. */
 #define NAVIGATES "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: "
     assert_true(is_foreign("GET /", NAVIGATES "document\r\n"));
+    assert_true(is_foreign("GET /?stop=1", NAVIGATES "document\r\n"));
+    assert_true(is_foreign("GET /lab", NAVIGATES "document\r\n"));
     assert_true(is_foreign("GET /", NAVIGATES "iframe\r\n"));
     assert_true(is_foreign("POST /", NAVIGATES "document\r\n"));
     assert_true(is_foreign("GET /sw.js", "Service-Worker: script\r\nSec-Fetch-Site: same-origin\r\n"));
