@@ -250,8 +250,8 @@ WEFT_API weft_status weft_init(const weft_config *config, weft_context **context
  *
  * Wait for every request and end every group first. A request whose operation has completed is freed without an error.
  * With operations in flight it ends the job, since this rank will never do its part in them: operations of the other
- * ranks fail with the same status and message. After a failure it ends this rank's part only and returns WEFT_OK: the
- * failure has been reported.
+ * ranks fail with the same status and message. After a failure that an earlier call has returned it ends this rank's
+ * part only and returns WEFT_OK; a failure that no call has returned is returned here.
  *
  * Errors: WEFT_ERROR_STATE if operations are in flight or a group is open; WEFT_ERROR_MISMATCH if the ranks' calls on
  * the world differ and no operation has found it yet; WEFT_ERROR_PEER, WEFT_ERROR_TIMEOUT or WEFT_ERROR_ABORTED if the

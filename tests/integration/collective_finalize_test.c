@@ -13,6 +13,8 @@ struct ends {
     int (*body)(const struct ends *ends, int rank);
     bool grouped; /* rank 1 leaves a group open; otherwise a request in flight */
     bool apart;   /* each rank is a node of its own */
+    bool late;    /* rank 1 ends when rank 0 has ended */
+    int ended[2]; /* a pipe: nothing comes, it closes with rank 0 */
 };
 
 static weft_status open_rank(const struct ends *ends, int rank, weft_context **context)
@@ -65,16 +67,20 @@ static int leave_early(const struct ends *ends, int rank)
     return weft_finalize(context) == WEFT_OK && !*weft_message(NULL) ? 0 : 7;
 }
 
-static void run_both(const struct ends *ends)
+static void run_both(struct ends *ends)
 {
     pid_t children[2];
+    assert_int_equal(pipe(ends->ended), 0);
     fflush(NULL);
     for (int rank = 0; rank < 2; rank++)
         if ((children[rank] = fork()) == 0) {
+            close(ends->ended[rank]); /* rank 0 keeps the end that is written to, rank 1 the other */
             int result = ends->body(ends, rank);
             fflush(NULL);
             _exit(result);
         }
+    close(ends->ended[0]);
+    close(ends->ended[1]);
     for (int rank = 0; rank < 2; rank++) {
         int status = 0;
         assert_int_equal(waitpid(children[rank], &status, 0), children[rank]);
@@ -105,6 +111,9 @@ static int leave_in_disagreement(const struct ends *ends, int rank)
     weft_status status = weft_broadcast(&value, 1, WEFT_F32, rank, weft_world(context));
     char message[1024];
     snprintf(message, sizeof message, "%s", weft_message(context));
+    char nothing;
+    if (ends->late && rank == 1 && read(ends->ended[0], &nothing, 1) != 0)
+        return 4;
     weft_status left = weft_finalize(context);
     if (status == WEFT_OK) { /* otherwise the other rank was here already, and has found it */
         status = left;
@@ -122,6 +131,12 @@ static void test_a_disagreement_that_nobody_has_noticed_is_found(void **state)
 {
     run_both(&(struct ends){.port = world_free_port(), .body = leave_in_disagreement});
     run_both(&(struct ends){.port = world_free_port(), .body = leave_in_disagreement, .apart = true});
+}
+
+/* The job has failed before rank 1 comes to weft_finalize(): no other call can report it. */
+static void test_a_failure_that_no_call_has_reported_is_reported(void **state)
+{
+    run_both(&(struct ends){.port = world_free_port(), .body = leave_in_disagreement, .late = true, .apart = true});
 }
 
 /* Completed without a wait: no error. */
@@ -146,6 +161,7 @@ int main(void)
         cmocka_unit_test(test_a_request_in_flight_ends_the_context_and_the_job),
         cmocka_unit_test(test_an_open_group_ends_the_context_and_the_job),
         cmocka_unit_test(test_a_disagreement_that_nobody_has_noticed_is_found),
+        cmocka_unit_test(test_a_failure_that_no_call_has_reported_is_reported),
         cmocka_unit_test(test_a_completed_request_is_freed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

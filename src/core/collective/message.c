@@ -31,7 +31,7 @@ weft_status context_note(weft_context *context, const struct error *error)
     thread.was_given_null = false;
     if (context_status(context) == WEFT_OK)
         keep_message(context, error->text);
-    return error->status;
+    return context_report(context, error->status);
 }
 
 weft_status context_note_thread(const struct error *error)
@@ -63,6 +63,7 @@ void context_break_replace(weft_context *context, const struct error *error)
 void context_repair(weft_context *context)
 {
     keep_message(context, "");
+    atomic_store_explicit(&context->reported, false, memory_order_relaxed);
     atomic_store_explicit(&context->broken, WEFT_OK, memory_order_release);
 }
 

@@ -91,7 +91,7 @@ weft_status request_run(weft_comm *comm, const struct call *call)
     progress_enter(comm->context);
     weft_status status = collective_request_run(comm, call);
     progress_leave(comm->context);
-    return status;
+    return context_report(comm->context, status);
 }
 
 weft_status request_start(weft_comm *comm, const struct call *call, weft_request **result)
@@ -111,7 +111,7 @@ weft_status request_start(weft_comm *comm, const struct call *call, weft_request
     progress_leave(comm->context);
     if (status == WEFT_OK)
         *result = request;
-    return status;
+    return context_report(comm->context, status);
 }
 
 /* ---- waiting ---- */
@@ -140,7 +140,7 @@ weft_status weft_wait(weft_request **request)
     status = request_finish(*request);
     progress_leave(context);
     *request = NULL;
-    return status;
+    return context_report(context, status);
 }
 
 weft_status weft_request_done(weft_request *request, bool *done)
@@ -161,7 +161,7 @@ weft_status weft_request_done(weft_request *request, bool *done)
     if (*done)
         status = request->status;
     progress_leave(context);
-    return status;
+    return context_report(context, status);
 }
 
 weft_status weft_test(weft_request **request, bool *done)
@@ -210,7 +210,7 @@ static weft_status take_done(weft_request **requests, int count, bool waits, int
             status = own;
     }
     progress_leave(context);
-    return status;
+    return context_report(context, status);
 }
 
 weft_status weft_wait_any(weft_request **requests, int count, int *index)
@@ -260,7 +260,7 @@ weft_status weft_group_start(weft_context *context)
         return context_note(context, &error);
     }
     context->grouping = true;
-    return context_status(context);
+    return context_report(context, context_status(context));
 }
 
 weft_status weft_group_end(weft_context *context)
@@ -296,5 +296,5 @@ weft_status weft_group_end(weft_context *context)
             first = status;
     }
     progress_leave(context);
-    return first;
+    return context_report(context, first);
 }

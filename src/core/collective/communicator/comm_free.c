@@ -171,7 +171,7 @@ weft_status weft_comm_free(weft_comm *comm)
     else if (status == WEFT_OK) /* else its memory stays until the end, because others may still read it */
         comm_release(comm);
     progress_leave(context);
-    return error.status == WEFT_OK ? status : context_note(context, &error);
+    return error.status == WEFT_OK ? context_report(context, status) : context_note(context, &error);
 }
 
 weft_status comm_leave_world(weft_context *context)

@@ -322,7 +322,7 @@ static weft_status comm_make(const struct founders *founders, int color, int key
     error_clear(&error);
     weft_status status = context_status(context);
     if (status != WEFT_OK)
-        return status;
+        return context_report(context, status);
     status = comm_check_ungrouped(parent, &error);
     if (status == WEFT_OK)
         status = comm_check_present(parent, &error);

@@ -522,6 +522,16 @@ static weft_status end_operations(weft_context *context, struct error *error)
     return status;
 }
 
+/* A failure that no call has returned, as where the others failed after this rank's last operation. */
+static weft_status find_unreported(weft_context *context, struct error *error)
+{
+    if (atomic_load_explicit(&context->reported, memory_order_relaxed))
+        return WEFT_OK;
+    const weft_status status = context_status(context);
+    return status == WEFT_OK ? control_failure(context->control, error)
+                             : error_set(error, status, "%s", weft_message(context));
+}
+
 weft_status weft_finalize(weft_context *context)
 {
     struct error error;
@@ -550,6 +560,8 @@ weft_status weft_finalize(weft_context *context)
         weft_status told = context_allgather(context, "finalize", &nothing, 1, &all, &error);
         status = status == WEFT_OK ? told : status;
         free(all);
+    } else if (status == WEFT_OK) {
+        status = find_unreported(context, &error);
     }
     context_note_thread(&error);
     close_all(context);
@@ -564,6 +576,7 @@ void weft_abort(weft_context *context, const char *reason)
     snprintf(message, sizeof message, "%s called weft_abort(): %s",
              context_rank_name(context, context->rank, name, sizeof name), reason ? reason : "no reason given");
     control_abort(context->control, WEFT_ERROR_ABORTED, message);
+    atomic_store_explicit(&context->reported, true, memory_order_relaxed); /* its caller knows */
     eventfd_write(context->progress.caller_wake, 1);
     progress_wake_helper(context);
 }

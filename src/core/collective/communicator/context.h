@@ -82,7 +82,8 @@ struct weft_context {
     struct weft_request *group, **group_end; /**< begun when the group ends */
 
     /* The failure. */
-    _Atomic int broken; /**< weft_status; unless WEFT_OK, every operation returns it */
+    _Atomic int broken;    /**< weft_status; unless WEFT_OK, every operation returns it */
+    _Atomic bool reported; /**< a call has returned it: otherwise weft_finalize() must */
     pthread_mutex_t message_lock;
     char message[ERROR_TEXT_BYTES];
 };
@@ -112,6 +113,14 @@ void context_break(weft_context *context, const struct error *error);
 static inline weft_status context_status(const weft_context *context)
 {
     return (weft_status)atomic_load_explicit(&context->broken, memory_order_acquire);
+}
+
+/** What a public call returns: if it is the failure that broke the context, weft_finalize() need not return it. */
+static inline weft_status context_report(weft_context *context, weft_status status)
+{
+    if (status != WEFT_OK && status == context_status(context))
+        atomic_store_explicit(&context->reported, true, memory_order_relaxed);
+    return status;
 }
 
 /** Whether any rank of this job traces (trace.h). */

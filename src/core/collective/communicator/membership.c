@@ -349,7 +349,7 @@ weft_status weft_grow(weft_context *context)
     if (!context)
         return context_missing("weft_grow()", "context");
     if (context_status(context) != WEFT_OK) /* weft_shrink() admits those that wait, too */
-        return context_status(context);
+        return context_report(context, context_status(context));
     weft_status status = check_idle(context, &error);
     if (status == WEFT_OK)
         status = check_regroups(context, "weft_grow()", &error);
