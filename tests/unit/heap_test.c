@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,12 +15,18 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #define MEBIBYTE (UINT64_C(1) << 20)
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
@@ -301,6 +308,56 @@ static void *stress_heap(void *argument)
     return NULL;
 }
 
+/* While a large piece is touched, which may take seconds, other threads get and free memory. */
+static struct {
+    sem_t touching, done;
+    bool waits, in_time;
+} meeting;
+
+/* In place of the C library's: the first large piece is touched only after another thread has used the heap. */
+int madvise(void *place, size_t bytes, int advice)
+{
+    if (meeting.waits && advice == MADV_POPULATE_WRITE && bytes >= MEBIBYTE) {
+        struct timespec end;
+        meeting.waits = false;
+        clock_gettime(CLOCK_REALTIME, &end);
+        end.tv_sec += 20;
+        sem_post(&meeting.touching);
+        meeting.in_time = sem_timedwait(&meeting.done, &end) == 0;
+    }
+    return (int)syscall(SYS_madvise, place, bytes, advice);
+}
+
+static void *allocate_large(void *argument)
+{
+    void *place = NULL;
+    weft_status status = heap_alloc(argument, 8 * MEBIBYTE, &place, NULL);
+    return status == WEFT_OK && is_zero(place, 8 * MEBIBYTE) ? place : NULL;
+}
+
+static void nobody_waits_while_memory_is_touched(void **state)
+{
+    struct heap *heap = open_heap(64 * MEBIBYTE);
+    pthread_t thread;
+    void *before, *small, *large = NULL;
+    assert_int_equal(sem_init(&meeting.touching, 0, 0) | sem_init(&meeting.done, 0, 0), 0);
+    assert_int_equal(heap_alloc(heap, 1000, &before, NULL), WEFT_OK);
+    meeting.waits = true;
+    assert_int_equal(pthread_create(&thread, NULL, allocate_large, heap), 0);
+    while (sem_wait(&meeting.touching) != 0) {
+    }
+    assert_int_equal(heap_alloc(heap, 5000, &small, NULL), WEFT_OK);
+    assert_true(heap_free(heap, before));
+    assert_true(heap_free(heap, small));
+    sem_post(&meeting.done);
+    pthread_join(thread, &large);
+    assert_true(meeting.in_time);
+    assert_non_null(large);
+    assert_true(heap_free(heap, large));
+    assert_int_equal(heap_in_use(heap), 0);
+    heap_close(heap);
+}
+
 static void threads_allocate_and_free_at_random(void **state)
 {
     enum { THREADS = 4 };
@@ -339,6 +396,7 @@ int main(void)
         cmocka_unit_test(a_limit_of_file_sizes_is_no_limit_of_memory),
         cmocka_unit_test(default_size_opens),
         cmocka_unit_test(the_memory_is_shared_and_cannot_be_shrunk),
+        cmocka_unit_test(nobody_waits_while_memory_is_touched),
         cmocka_unit_test(threads_allocate_and_free_at_random),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -126,6 +126,8 @@ static struct heap_block *block_cut(struct heap_blocks *blocks, struct heap_bloc
 {
     struct heap_block *rest = blocks_record_take(blocks, block->offset + bytes, block->bytes - bytes);
     block->bytes = bytes;
+    rest->cold = block->cold < rest->bytes ? block->cold : rest->bytes;
+    block->cold -= rest->cold;
     rest->before = block;
     rest->after = block->after;
     if (rest->after)
@@ -141,6 +143,7 @@ static void block_join(struct heap_blocks *blocks, struct heap_block *block)
 {
     struct heap_block *gone = block->after;
     block->bytes += gone->bytes;
+    block->cold = block->cold ? block->cold + gone->bytes : gone->cold;
     block->after = gone->after;
     if (block->after)
         block->after->before = block;
@@ -220,7 +223,7 @@ static struct heap_block *free_below(const struct heap_blocks *blocks)
 
 static uint64_t above(const struct heap_blocks *blocks)
 {
-    return free_below(blocks) ? free_below(blocks)->offset : blocks->touched;
+    return free_below(blocks) ? free_below(blocks)->offset : blocks->reached;
 }
 
 uint64_t heap_blocks_above(const struct heap_blocks *blocks, uint64_t alignment)
@@ -243,8 +246,9 @@ struct heap_block *heap_blocks_grow(struct heap_blocks *blocks, uint64_t bytes, 
         blocks->last = fresh;
         below = fresh;
     }
-    *dirty = blocks->touched > offset ? blocks->touched - offset : 0;
-    blocks->touched = end;
+    below->cold += end - blocks->reached;
+    *dirty = blocks->reached > offset ? blocks->reached - offset : 0;
+    blocks->reached = end;
     if (offset == begin)
         return below;
     struct heap_block *block = block_cut(blocks, below, offset - begin);

@@ -21,11 +21,12 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-#define PAGE          4096u
-#define LEAST_HEAP    (UINT64_C(1) << 20)
-#define LOOK_FROM     (UINT64_C(4) << 20)   /* growth from this size on checks the machine's free memory */
-#define SPARE         (UINT64_C(64) << 20)  /* left to the rest of the machine when growing */
-#define PRIVATE_USUAL (UINT64_C(256) << 20) /* address space that libraries, stacks and malloc's arenas take */
+#define PAGE            4096u
+#define LEAST_HEAP      (UINT64_C(1) << 20)
+#define LOOK_FROM       (UINT64_C(4) << 20)  /* growth from this size on checks the machine's free memory */
+#define SPARE           (UINT64_C(64) << 20) /* left to the rest of the machine when growing */
+#define TOUCHED_AT_ONCE (UINT64_C(4) << 20)
+#define PRIVATE_USUAL   (UINT64_C(256) << 20) /* address space that libraries, stacks and malloc's arenas take */
 
 struct attachment {
     uint64_t identity, bytes;
@@ -58,7 +59,11 @@ static weft_status out_of_heap(const struct heap *heap, uint64_t bytes, struct e
                      text_bytes(heap->size, size, sizeof size), why);
 }
 
-/* Touch [offset, offset + bytes): a failure now is a message, a failure later would be SIGBUS. */
+/*
+ * Touch [offset, offset + bytes), which has been handed out: a failure now is a message, a failure later would be SIGBUS.
+ * Without the lock, as it may take seconds, and other threads (a helper that sends heartbeats) need memory meanwhile;
+ * and piece by piece, because the kernel holds up other changes of the address space during each.
+ */
 static weft_status touch(const struct heap *heap, uint64_t offset, uint64_t bytes, struct error *error)
 {
     if (bytes >= LOOK_FROM) {
@@ -70,18 +75,22 @@ static weft_status touch(const struct heap *heap, uint64_t offset, uint64_t byte
             return status;
     }
     char wanted[32];
-    uint64_t first = offset & ~(uint64_t)(PAGE - 1), last = heap_align_up(offset + bytes, PAGE);
-    if (madvise(heap->base + first, last - first, MADV_POPULATE_WRITE) == 0)
-        return WEFT_OK;
-    if (errno != EINVAL)
-        return error_set(
-            error, WEFT_ERROR_MEMORY,
-            "cannot allocate %s of shared memory: the system refused the pages (%s); use less, or raise the "
-            "memory limit",
-            text_bytes(bytes, wanted, sizeof wanted), strerror(errno));
-    for (volatile char *page = heap->base + heap_align_up(offset, PAGE); page < heap->base + offset + bytes;
-         page += PAGE)
-        *page = 0; /* a kernel older than 5.14; a page that is begun already has been touched */
+    const uint64_t first = offset & ~(uint64_t)(PAGE - 1), last = heap_align_up(offset + bytes, PAGE);
+    for (uint64_t at = first, piece; at < last; at += piece) {
+        piece = last - at < TOUCHED_AT_ONCE ? last - at : TOUCHED_AT_ONCE;
+        if (madvise(heap->base + at, piece, MADV_POPULATE_WRITE) == 0)
+            continue;
+        if (errno != EINVAL)
+            return error_set(
+                error, WEFT_ERROR_MEMORY,
+                "cannot allocate %s of shared memory: the system refused the pages (%s); use less, or raise the "
+                "memory limit",
+                text_bytes(bytes, wanted, sizeof wanted), strerror(errno));
+        for (volatile char *page = heap->base + heap_align_up(offset, PAGE); page < heap->base + offset + bytes;
+             page += PAGE)
+            *page = 0; /* a kernel older than 5.14; a page that is begun already has been touched */
+        break;
+    }
     return WEFT_OK;
 }
 
@@ -93,9 +102,21 @@ static weft_status grow(struct heap *heap, uint64_t bytes, uint64_t alignment, s
     uint64_t offset = heap_blocks_above(blocks, alignment);
     if (bytes > heap->size || offset > heap->size - bytes)
         return out_of_heap(heap, bytes, error);
-    weft_status status = touch(heap, blocks->touched, offset + bytes - blocks->touched, error);
+    *block = heap_blocks_grow(blocks, bytes, alignment, dirty);
+    return WEFT_OK;
+}
+
+/* A block that has just been handed out; nobody else knows it yet. If its memory cannot be had it is free again. */
+static weft_status warm_up(struct heap *heap, struct heap_block *block, struct error *error)
+{
+    struct heap_books *books = heap->books;
+    weft_status status = touch(heap, block->offset + block->bytes - block->cold, block->cold, error);
+    pthread_mutex_lock(&books->lock);
     if (status == WEFT_OK)
-        *block = heap_blocks_grow(blocks, bytes, alignment, dirty);
+        block->cold = 0;
+    else
+        heap_blocks_free(&books->blocks, block);
+    pthread_mutex_unlock(&books->lock);
     return status;
 }
 
@@ -120,7 +141,10 @@ weft_status heap_alloc(struct heap *heap, uint64_t bytes, void **pointer, struct
     if (status == WEFT_OK)
         heap_blocks_hand_out(&books->blocks, block);
     char *place = status == WEFT_OK ? heap->base + block->offset : NULL;
+    const bool is_cold = status == WEFT_OK && block->cold;
     pthread_mutex_unlock(&books->lock);
+    if (is_cold)
+        status = warm_up(heap, block, error);
     if (status != WEFT_OK)
         return status;
     memset(place, 0, dirty < bytes ? dirty : bytes);
@@ -178,7 +202,7 @@ uint64_t heap_in_use(const struct heap *heap)
 uint64_t heap_touched(const struct heap *heap)
 {
     pthread_mutex_lock(&heap->books->lock);
-    uint64_t bytes = heap->books->blocks.touched;
+    uint64_t bytes = heap->books->blocks.reached;
     pthread_mutex_unlock(&heap->books->lock);
     return bytes;
 }
