@@ -24,7 +24,9 @@
 #define SLEEP_MOST     50          /* ms: then look at limits again */
 #define WATCH_INTERVAL 50000000u   /* ns */
 #define HELD_TIME      2000000000u /* ns that an error of the network waits for its cause to be named */
-#define HELPER_ROUNDS  50u
+#define HELPER_ROUNDS  50u         /* without anything that moves, before the helper sleeps */
+#define HELPER_TIME                                                                                                    \
+    20000000u /* ns for which it drives what moves before it attends to the rest: heartbeats above all */
 
 /* ---- the progress lock ---- */
 
@@ -397,18 +399,24 @@ static int help(weft_context *context)
         return SLEEP_MOST; /* a caller drives, and will leave the rest to this thread */
     wake_up(context);
     int timeout = -1;
-    for (uint32_t idle = 0; idle < HELPER_ROUNDS; idle++) {
+    const uint64_t end = clock_now() + HELPER_TIME;
+    bool over = false;
+    for (uint32_t idle = 0; idle < HELPER_ROUNDS && !over; idle++) {
         if (atomic_load_explicit(&progress->wanted, memory_order_relaxed))
             break;
         if (!atomic_load_explicit(&progress->operations, memory_order_relaxed))
             break;
-        if (progress_round(context))
+        if (progress_round(context)) {
             idle = 0;
-        else
+            over = clock_now() >= end;
+        } else {
             clock_pause(); /* yielding would wait for the end of a computing thread's time slice */
+        }
     }
     progress_watch(context);
-    if (atomic_load_explicit(&progress->operations, memory_order_relaxed)) {
+    if (over) {
+        timeout = 0; /* nobody sleeps: this thread comes back at once */
+    } else if (atomic_load_explicit(&progress->operations, memory_order_relaxed)) {
         timeout = SLEEP_MOST;
         bool wanted = atomic_load_explicit(&progress->wanted, memory_order_relaxed);
         if (!leave_to_doorbells(context) && !wanted)
