@@ -70,9 +70,15 @@ static inline uint32_t survivor_expected(const struct survivor *survivor, size_t
         for (size_t r = 0; r < ranks; r++)
             sum += survivor_drawn(r, survivor->shape.collective == COLLECTIVE_REDUCE_SCATTER ? rank * n + i : i);
         return sum;
+    case COLLECTIVE_SCAN:
+    case COLLECTIVE_EXSCAN:
+        for (size_t r = 0; r < collective_summed(survivor->shape.collective, (uint32_t)rank, 0); r++)
+            sum += survivor_drawn(r, i);
+        return sum;
     case COLLECTIVE_BROADCAST:
         return survivor_drawn(survivor->shape.root, i);
     case COLLECTIVE_SCATTER:
+    case COLLECTIVE_SCATTERV:
         return survivor_drawn(survivor->shape.root, rank * n + i);
     case COLLECTIVE_ALLTOALL:
     case COLLECTIVE_ALLTOALLV:
@@ -96,6 +102,12 @@ static inline weft_status survivor_call(const struct survivor *survivor, uint32_
         return weft_reduce(input, output, n, WEFT_U32, WEFT_SUM, root, comm);
     case COLLECTIVE_REDUCE_SCATTER:
         return weft_reduce_scatter(input, output, n, WEFT_U32, WEFT_SUM, comm);
+    case COLLECTIVE_SCAN:
+        return weft_scan(input, output, n, WEFT_U32, WEFT_SUM, comm);
+    case COLLECTIVE_EXSCAN:
+        return weft_exscan(input, output, n, WEFT_U32, WEFT_SUM, comm);
+    case COLLECTIVE_SCATTERV:
+        return weft_scatterv(input, counts, NULL, output, WEFT_U32, root, comm);
     case COLLECTIVE_BROADCAST:
         return weft_broadcast(output, n, WEFT_U32, root, comm);
     case COLLECTIVE_SCATTER:
@@ -133,6 +145,8 @@ static inline size_t survivor_output(const struct survivor *survivor, uint32_t r
         return here ? survivor->count * shape->ranks : 0;
     case COLLECTIVE_REDUCE:
         return here ? survivor->count : 0;
+    case COLLECTIVE_EXSCAN:
+        return rank ? survivor->count : 0;
     case COLLECTIVE_BARRIER:
         return 0;
     default:

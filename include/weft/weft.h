@@ -30,11 +30,11 @@
  * and of all earlier calls on its communicator. A rank compares its hash with that of every rank from which it takes
  * data or a signal during the call, so different calls are found as soon as one of these ranks waits for another. In
  * all-reduce, all-gather, reduce-scatter, all-to-all and barrier every rank waits for every other one, directly or
- * through others. In broadcast, scatter, reduce and gather a rank that only sends may wait for nobody; the root of a
- * small broadcast is one. Such a call can return WEFT_OK although another rank named another root. The next operation
- * in which one of the two waits for the other then finds the disagreement and names both calls; in the world this is
- * weft_finalize() at the latest. weft_gatherv() and weft_alltoallv() compare counts and types between every two ranks
- * that exchange elements.
+ * through others. In broadcast, scatter, reduce, gather and scans a rank may wait for some of the others only, or for
+ * nobody, as the root of a small broadcast. Such a call can return WEFT_OK although another rank named another root. The
+ * next operation in which one of the two waits for the other then finds the disagreement and names both calls; in the
+ * world this is weft_finalize() at the latest. weft_gatherv(), weft_scatterv() and weft_alltoallv() compare counts and
+ * types between every two ranks that exchange elements.
  *
  * ## The same bits
  *
@@ -120,8 +120,9 @@ typedef enum weft_type {
     WEFT_U32,
     WEFT_I64,
     WEFT_U64,
+    WEFT_BOOL, /**< a byte: 0 is false, anything else true; results of operations are 0 or 1 */
 } weft_type;
-#define WEFT_TYPES 10
+#define WEFT_TYPES 11
 
 /** Bytes of one element of `type`; 0 for a value that is no weft_type. */
 WEFT_API size_t weft_type_size(weft_type type);
@@ -135,11 +136,20 @@ typedef enum weft_op_kind {
     WEFT_OP_PRODUCT,
     WEFT_OP_MIN,
     WEFT_OP_MAX,
-    WEFT_OP_SCALED_SUM, /**< the sum, then multiplied by `factor`; floating-point types only */
+    WEFT_OP_SCALED_SUM,  /**< the sum, then multiplied by `factor`; floating-point types only */
+    WEFT_OP_BITWISE_AND, /**< this and the following: integers and bool only */
+    WEFT_OP_BITWISE_OR,
+    WEFT_OP_BITWISE_XOR,
+    WEFT_OP_LOGICAL_AND, /**< anything but 0 is true; the result is 0 or 1, on one rank, too */
+    WEFT_OP_LOGICAL_OR,
+    WEFT_OP_LOGICAL_XOR,
 } weft_op_kind;
-#define WEFT_OP_KINDS 6
+#define WEFT_OP_KINDS 12
 
-/** How contributions are combined. All ranks must pass the same kind and the same factor. */
+/**
+ * How contributions are combined. All ranks must pass the same kind and the same factor. On WEFT_BOOL min is "and", max
+ * is "or"; it has no sums and products.
+ */
 typedef struct weft_op {
     weft_op_kind kind;
     double factor; /**< of WEFT_OP_SCALED_SUM; 1 otherwise */
@@ -156,6 +166,12 @@ typedef struct weft_op {
 #define WEFT_MIN                WEFT_OP_LITERAL(WEFT_OP_MIN, 1.0)
 #define WEFT_MAX                WEFT_OP_LITERAL(WEFT_OP_MAX, 1.0)
 #define WEFT_SCALED_SUM(factor) WEFT_OP_LITERAL(WEFT_OP_SCALED_SUM, factor)
+#define WEFT_BITWISE_AND        WEFT_OP_LITERAL(WEFT_OP_BITWISE_AND, 1.0)
+#define WEFT_BITWISE_OR         WEFT_OP_LITERAL(WEFT_OP_BITWISE_OR, 1.0)
+#define WEFT_BITWISE_XOR        WEFT_OP_LITERAL(WEFT_OP_BITWISE_XOR, 1.0)
+#define WEFT_LOGICAL_AND        WEFT_OP_LITERAL(WEFT_OP_LOGICAL_AND, 1.0)
+#define WEFT_LOGICAL_OR         WEFT_OP_LITERAL(WEFT_OP_LOGICAL_OR, 1.0)
+#define WEFT_LOGICAL_XOR        WEFT_OP_LITERAL(WEFT_OP_LOGICAL_XOR, 1.0)
 
 /** The name of an operation's kind ("sum", "scaled-sum"). Static string; "unknown" for a value that is no kind. */
 WEFT_API const char *weft_op_name(weft_op_kind kind);
@@ -193,7 +209,7 @@ typedef struct weft_config {
 } weft_config;
 #define WEFT_CONFIG_DEFAULT                                                                                            \
     {                                                                                                                  \
-        sizeof(weft_config), 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, NULL, 0, 0, NULL, 0                           \
+        sizeof(weft_config), 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, NULL, 0, 0, NULL, 0                          \
     }
 
 /**
@@ -611,8 +627,8 @@ WEFT_API const char *weft_comm_algorithm(weft_comm *comm, const char *collective
 /**
  * All-reduce: combine `count` elements of all ranks; every rank gets the result, with the same bits.
  *
- * `input` and `output` hold `count` elements of `type`. `op` is WEFT_SUM, WEFT_AVERAGE, WEFT_PRODUCT, WEFT_MIN, WEFT_MAX
- * or WEFT_SCALED_SUM(factor). In place: input == output.
+ * `input` and `output` hold `count` elements of `type`. `op` is any weft_op that is for that type. In place: input ==
+ * output.
  */
 WEFT_API weft_status weft_allreduce(const void *input, void *output, size_t count, weft_type type, weft_op op,
                                     weft_comm *comm);
@@ -641,6 +657,23 @@ WEFT_API weft_status weft_broadcast(void *buffer, size_t count, weft_type type, 
  * `output` is ignored on other ranks. In place at the root: input == output.
  */
 WEFT_API weft_status weft_reduce(const void *input, void *output, size_t count, weft_type type, weft_op op, int root,
+                                 weft_comm *comm);
+
+/**
+ * Scan: rank r gets the combination of the inputs of ranks 0 to r.
+ *
+ * `input` and `output` hold `count` elements. The result has the bits of an all-reduce among these ranks alone. Any op
+ * but WEFT_AVERAGE. In place: input == output.
+ */
+WEFT_API weft_status weft_scan(const void *input, void *output, size_t count, weft_type type, weft_op op,
+                               weft_comm *comm);
+
+/**
+ * Exclusive scan: rank r gets the combination of the inputs of the ranks before it, 0 to r - 1.
+ *
+ * As weft_scan(). There is none before rank 0: its `output` is ignored.
+ */
+WEFT_API weft_status weft_exscan(const void *input, void *output, size_t count, weft_type type, weft_op op,
                                  weft_comm *comm);
 
 /**
@@ -692,11 +725,25 @@ WEFT_API weft_status weft_gatherv(const void *input, void *output, const size_t 
                                   weft_type type, int root, weft_comm *comm);
 
 /**
+ * Scatter of blocks of different sizes from the root.
+ *
+ * The root's `counts` has an entry for each rank: rank r gets counts[r] elements from input + displacements[r] (in
+ * elements; NULL: the blocks are packed in rank order). Other ranks need not know each other's counts: only
+ * counts[rank], the size of their output, is read there, and `input` and `displacements` are ignored. In place at the
+ * root: output == the place of its block.
+ *
+ * Errors: as weft_gatherv().
+ */
+WEFT_API weft_status weft_scatterv(const void *input, const size_t *counts, const size_t *displacements, void *output,
+                                   weft_type type, int root, weft_comm *comm);
+
+/**
  * All-to-all with blocks of different sizes.
  *
  * This rank sends send_counts[j] elements from input + send_displacements[j] to rank j, and receives receive_counts[j]
  * elements from rank j at output + receive_displacements[j]. Each array has an entry for each rank. Displacements are in
- * elements and may be NULL, which packs the blocks in rank order. Input and output must not overlap.
+ * elements and may be NULL, which packs the blocks in rank order. In place: input == output, and send and receive counts
+ * and displacements are the same; then the input is copied first.
  *
  * Errors: WEFT_ERROR_MISMATCH also if rank i's count for j differs from what j expects of i, or the type differs and the
  * count is not 0; the message has both counts. Ranks that exchange nothing may pass different types.
@@ -753,6 +800,14 @@ WEFT_API weft_status weft_broadcast_start(void *buffer, size_t count, weft_type 
 WEFT_API weft_status weft_reduce_start(const void *input, void *output, size_t count, weft_type type, weft_op op,
                                        int root, weft_comm *comm, weft_request **request);
 
+/** Start weft_scan() as a request. */
+WEFT_API weft_status weft_scan_start(const void *input, void *output, size_t count, weft_type type, weft_op op,
+                                     weft_comm *comm, weft_request **request);
+
+/** Start weft_exscan() as a request. */
+WEFT_API weft_status weft_exscan_start(const void *input, void *output, size_t count, weft_type type, weft_op op,
+                                       weft_comm *comm, weft_request **request);
+
 /** Start weft_alltoall() as a request. */
 WEFT_API weft_status weft_alltoall_start(const void *input, void *output, size_t count, weft_type type, weft_comm *comm,
                                          weft_request **request);
@@ -774,6 +829,11 @@ WEFT_API weft_status weft_allgatherv_start(const void *input, void *output, cons
 WEFT_API weft_status weft_gatherv_start(const void *input, void *output, const size_t *counts,
                                         const size_t *displacements, weft_type type, int root, weft_comm *comm,
                                         weft_request **request);
+
+/** Start weft_scatterv() as a request. */
+WEFT_API weft_status weft_scatterv_start(const void *input, const size_t *counts, const size_t *displacements,
+                                         void *output, weft_type type, int root, weft_comm *comm,
+                                         weft_request **request);
 
 /** Start weft_alltoallv() as a request. */
 WEFT_API weft_status weft_alltoallv_start(const void *input, const size_t *send_counts,

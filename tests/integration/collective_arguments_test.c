@@ -53,6 +53,7 @@ static void missing_buffers_and_counts(void **state)
     refused(weft_allreduce(NULL, buffer, 4, WEFT_F32, WEFT_SUM, comm), "NULL as its input");
     refused(weft_allreduce(buffer, NULL, 4, WEFT_F32, WEFT_SUM, comm), "NULL as its output");
     refused(weft_gatherv(buffer, buffer, NULL, NULL, WEFT_F32, 0, comm), "NULL as the counts");
+    refused(weft_scatterv(buffer, NULL, NULL, buffer, WEFT_F32, 0, comm), "NULL as the counts");
     assert_int_equal(weft_allreduce(NULL, NULL, 0, WEFT_F32, WEFT_SUM, comm), WEFT_OK);
     refused(weft_allreduce_start(buffer, buffer, 4, WEFT_F32, WEFT_SUM, comm, NULL),
             "without a pointer for its request");
@@ -64,14 +65,22 @@ static void overlapping_buffers(void **state)
     refused(weft_allreduce(buffer, buffer + 1, 4, WEFT_F32, WEFT_SUM, comm), "overlap");
     size_t counts[1] = {4}, displacements[1] = {1};
     refused(weft_alltoallv(buffer, counts, NULL, buffer, counts, displacements, WEFT_F32, comm), "overlap");
+    assert_int_equal(weft_alltoallv(buffer, counts, displacements, buffer, counts, displacements, WEFT_F32, comm),
+                     WEFT_OK);
+    refused(weft_scatterv(buffer, counts, displacements, buffer, WEFT_F32, 0, comm), "overlap");
+    assert_int_equal(weft_scatterv(buffer, counts, displacements, buffer + 1, WEFT_F32, 0, comm), WEFT_OK);
 }
 
 static void values_that_are_none(void **state)
 {
     float buffer[4] = {0};
     refused(weft_allreduce(buffer, buffer, 4, (weft_type)77, WEFT_SUM, comm), "77");
-    refused(weft_allreduce(buffer, buffer, 4, WEFT_F32, WEFT_OP_LITERAL((weft_op_kind)9, 1), comm), "9 as its op");
+    refused(weft_allreduce(buffer, buffer, 4, WEFT_F32, WEFT_OP_LITERAL((weft_op_kind)99, 1), comm), "99 as its op");
     refused(weft_allreduce(buffer, buffer, 4, WEFT_I32, WEFT_SCALED_SUM(0.5), comm), "floating-point");
+    refused(weft_allreduce(buffer, buffer, 4, WEFT_F32, WEFT_BITWISE_OR, comm), "integers and bool only");
+    refused(weft_allreduce(buffer, buffer, 4, WEFT_BF16, WEFT_LOGICAL_XOR, comm), "integers and bool only");
+    refused(weft_allreduce(buffer, buffer, 4, WEFT_BOOL, WEFT_SUM, comm), "numbers only");
+    refused(weft_scan(buffer, buffer, 4, WEFT_F32, WEFT_AVERAGE, comm), "use sum, and divide");
     refused(weft_broadcast(buffer, 4, WEFT_F32, 1, comm), "root 1");
     refused(weft_broadcast(buffer, 4, WEFT_F32, -1, comm), "root -1");
     refused(weft_send(buffer, 4, WEFT_F32, 3, comm), "peer 3");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts that ranks do not share: gatherv where only the root knows all of them, types that matter only where elements
+ * Counts that ranks do not share: gatherv and scatterv where only the root knows all of them, types that matter only where elements
  * move, and the message when a rank gives other than what another one expects of it.
  */
 #include "../world.h"
@@ -14,7 +14,7 @@
 
 #define MOST ((size_t)60000) /* elements of a block */
 
-/* ---- gatherv ---- */
+/* ---- gatherv and scatterv ---- */
 
 /* What rank `r` gives in trial `trial`: nothing, one, a few, or many. */
 static size_t given(uint64_t trial, int r)
@@ -62,13 +62,42 @@ static int gather_once(weft_context *context, int rank, uint64_t trial, char *co
     return 0;
 }
 
-static int gather_all(weft_context *context, int rank, void *argument)
+static int scatter_once(weft_context *context, int rank, uint64_t trial, char *const buffers[2])
+{
+    weft_comm *world = weft_world(context);
+    const int ranks = weft_comm_size(world), root = (int)(trial % (uint64_t)ranks);
+    const weft_type type = (weft_type)(trial % WEFT_TYPES);
+    const size_t size = weft_type_size(type), gap = trial % 3, own = given(trial, rank) * size;
+    const bool placed = trial % 2, in_place = placed && trial % 4 == 1 && rank == root;
+    size_t counts[8], displacements[8], end = 0, packed = 0;
+    char *input = buffers[0], *output = buffers[1];
+    for (int r = ranks - 1; r >= 0; r--) {
+        counts[r] = rank == root || r == rank ? given(trial, r) : SIZE_MAX;
+        displacements[r] = rank == root ? end + gap : SIZE_MAX;
+        end += given(trial, r) + gap;
+    }
+    for (int r = 0; rank == root && r < ranks; packed += counts[r++])
+        for (size_t i = 0; i < counts[r] * size; i++)
+            input[(placed ? displacements[r] : packed) * size + i] = element(trial, r, i);
+    memset(output, 0x5a, own + 1);
+    if (in_place)
+        output = input + displacements[rank] * size;
+    CHECK(weft_scatterv(rank == root ? input : NULL, counts, placed ? displacements : NULL, own ? output : NULL, type,
+                        root, world) == WEFT_OK);
+    for (size_t i = 0; i < own; i++)
+        CHECK(output[i] == element(trial, rank, i));
+    CHECK(in_place || output[own] == 0x5a);
+    return 0;
+}
+
+static int gather_and_scatter_all(weft_context *context, int rank, void *argument)
 {
     const size_t bytes = 8 * (MOST + 3) * 8;
     char *registered[2] = {weft_alloc(context, bytes), weft_alloc(context, bytes)};
     char *ordinary[2] = {malloc(bytes), malloc(bytes)};
     for (uint64_t trial = 0; trial < 40; trial++)
-        if (gather_once(context, rank, trial, (trial + (uint64_t)rank) % 3 ? registered : ordinary))
+        if (gather_once(context, rank, trial, (trial + (uint64_t)rank) % 3 ? registered : ordinary) ||
+            scatter_once(context, rank, trial, (trial + (uint64_t)rank) % 3 ? ordinary : registered))
             return 1;
     CHECK(weft_barrier(weft_world(context)) == WEFT_OK);
     for (int i = 0; i < 2; i++) {
@@ -82,11 +111,12 @@ static void test_only_the_root_knows_the_counts(void **state)
 {
     static const int uneven[] = {0, 1, 0, 1, 1};
     for (int ranks = 1; ranks <= 5; ranks++) {
-        assert_int_equal(world_run(&(struct world){.ranks = ranks}, gather_all, NULL), 0);
-        assert_int_equal(world_run(&(struct world){.ranks = ranks, .ranks_per_node = 1}, gather_all, NULL), 0);
+        assert_int_equal(world_run(&(struct world){.ranks = ranks}, gather_and_scatter_all, NULL), 0);
+        assert_int_equal(world_run(&(struct world){.ranks = ranks, .ranks_per_node = 1}, gather_and_scatter_all, NULL),
+                         0);
     }
-    assert_int_equal(world_run(&(struct world){.ranks = 5, .node_of = uneven}, gather_all, NULL), 0);
-    assert_int_equal(world_run(&(struct world){.ranks = 3, .processes = true}, gather_all, NULL), 0);
+    assert_int_equal(world_run(&(struct world){.ranks = 5, .node_of = uneven}, gather_and_scatter_all, NULL), 0);
+    assert_int_equal(world_run(&(struct world){.ranks = 3, .processes = true}, gather_and_scatter_all, NULL), 0);
 }
 
 /* ---- types ---- */
@@ -129,7 +159,7 @@ enum { RANKS = 3 };
 
 /* A collective in which some rank is wrong: counts[i][j] is what rank i says of rank j. */
 struct quarrel {
-    enum { GATHERV, ALLGATHERV, ALLTOALLV } collective;
+    enum { GATHERV, ALLGATHERV, ALLTOALLV, SCATTERV } collective;
     size_t sent[RANKS][RANKS];     /* of an all-to-all; otherwise what rank i passes as its counts */
     size_t received[RANKS][RANKS]; /* of an all-to-all */
     weft_type types[RANKS];
@@ -141,7 +171,7 @@ static int quarrel(weft_context *context, int rank, void *argument)
     const struct quarrel *quarrel = argument;
     weft_comm *world = weft_world(context);
     static const char *const names[] = {"in gatherv (operation 2 of world)", "in allgatherv (operation 2 of world)",
-                                        "in alltoallv (operation 2 of world)"};
+                                        "in alltoallv (operation 2 of world)", "in scatterv (operation 2 of world)"};
     char *input = calloc(1, 1 << 20), *output = calloc(1, 1 << 20);
     const size_t *sent = quarrel->sent[rank];
     const weft_type type = quarrel->types[rank];
@@ -150,6 +180,8 @@ static int quarrel(weft_context *context, int rank, void *argument)
         status = weft_gatherv(input, output, sent, NULL, type, 0, world);
     else if (status == WEFT_OK && quarrel->collective == ALLGATHERV)
         status = weft_allgatherv(input, output, sent, NULL, type, world);
+    else if (status == WEFT_OK && quarrel->collective == SCATTERV)
+        status = weft_scatterv(input, sent, NULL, output, type, 0, world);
     else if (status == WEFT_OK)
         status = weft_alltoallv(input, sent, NULL, output, quarrel->received[rank], NULL, type, world);
     if (status == WEFT_OK) /* a giver may be through before anybody looks at what it gave */
@@ -190,6 +222,20 @@ static void test_a_gatherv_names_who_gives_what(void **state)
                                  {{0}},
                                  {WEFT_F32, WEFT_I32, WEFT_F32},
                                  {"rank 1 on host", "gives 2 i32 to rank 0 on host", "expects 2 f32"}});
+}
+
+static void test_a_scatterv_names_who_expects_what(void **state)
+{
+    run_quarrel((struct quarrel){SCATTERV,
+                                 {{1, 2, 8}, {0, 2, 0}, {0, 0, 12}},
+                                 {{0}},
+                                 {WEFT_F32, WEFT_F32, WEFT_F32},
+                                 {"rank 0 on host", "gives 8 f32 to rank 2 on host", "expects 12 f32"}});
+    run_quarrel((struct quarrel){SCATTERV,
+                                 {{1, 2, 8}, {0, 2, 0}, {0, 0, 8}},
+                                 {{0}},
+                                 {WEFT_F32, WEFT_I32, WEFT_F32},
+                                 {"rank 0 on host", "gives 2 f32 to rank 1 on host", "expects 2 i32"}});
 }
 
 static void test_an_alltoallv_names_who_sends_what(void **state)
@@ -251,6 +297,7 @@ int main(void)
         cmocka_unit_test(test_only_the_root_knows_the_counts),
         cmocka_unit_test(test_types_matter_only_where_elements_move),
         cmocka_unit_test(test_a_gatherv_names_who_gives_what),
+        cmocka_unit_test(test_a_scatterv_names_who_expects_what),
         cmocka_unit_test(test_an_alltoallv_names_who_sends_what),
         cmocka_unit_test(test_an_allgatherv_names_who_gives_what),
         cmocka_unit_test(test_what_a_rank_sends_to_itself_must_agree),

@@ -67,7 +67,8 @@ static void make_element(weft_type type, uint64_t seed, uint64_t index, void *el
         memcpy(element, &half, 2);
         break;
     }
-    default:
+    default: /* one in eight is 0: logical operations look for it */
+        bits = bits >> 61 ? bits : 0;
         memcpy(element, &bits, weft_type_size(type));
     }
 }
@@ -86,7 +87,7 @@ static void make_input(const struct trial *trial, int rank, size_t elements, cha
 
 /* ---- expected outputs ---- */
 
-/* The canonical sum of elements [first, first + count) of all ranks' inputs of `elements` elements. */
+/* The canonical sum of elements [first, first + count) of the first `ranks` ranks' inputs of `elements` elements. */
 static void expect_sum(const struct trial *trial, int ranks, size_t elements, size_t first, size_t count,
                        char *expected)
 {
@@ -98,7 +99,7 @@ static void expect_sum(const struct trial *trial, int ranks, size_t elements, si
         make_input(trial, r, elements, inputs + (size_t)r * elements * size);
         sources[r] = inputs + ((size_t)r * elements + first) * size;
     }
-    struct reduction_finish finish = reduction_finish_of(trial->op, (uint32_t)ranks);
+    struct reduction_finish finish = reduction_finish_of(trial->type, trial->op, (uint32_t)ranks);
     if (count)
         reduction_tree(reduction_named("portable"), trial->type, trial->op.kind, &target, 1, sources, (uint32_t)ranks,
                        count, &finish, false);
@@ -120,6 +121,12 @@ static size_t vector_count(const struct trial *trial, int a, int b)
     return random_below(trial->number + 77, (uint64_t)a * 64 + (uint64_t)b, 2 * trial->count + 1);
 }
 
+/* From rank a to b in an alltoallv; in place as many as back. */
+static size_t exchanged(const struct trial *trial, int a, int b)
+{
+    return trial->in_place && a > b ? vector_count(trial, b, a) : vector_count(trial, a, b);
+}
+
 /* Elements of input and output of `rank`. */
 static void sizes_of(const struct trial *trial, int rank, int ranks, size_t *input, size_t *output)
 {
@@ -139,6 +146,9 @@ static void sizes_of(const struct trial *trial, int rank, int ranks, size_t *inp
     case COLLECTIVE_REDUCE:
         *output *= rank == trial->root;
         break;
+    case COLLECTIVE_EXSCAN:
+        *output *= rank > 0;
+        break;
     case COLLECTIVE_GATHER:
         *output *= rank == trial->root ? n : 0;
         break;
@@ -154,11 +164,17 @@ static void sizes_of(const struct trial *trial, int rank, int ranks, size_t *inp
         if (trial->collective == COLLECTIVE_GATHERV && rank != trial->root)
             *output = 0;
         break;
+    case COLLECTIVE_SCATTERV:
+        *output = vector_count(trial, 0, rank);
+        *input = 0;
+        for (int r = 0; r < ranks && rank == trial->root; r++)
+            *input += vector_count(trial, 0, r);
+        break;
     case COLLECTIVE_ALLTOALLV:
         *input = *output = 0;
         for (int r = 0; r < ranks; r++) {
-            *input += vector_count(trial, rank, r);
-            *output += vector_count(trial, r, rank);
+            *input += exchanged(trial, rank, r);
+            *output += exchanged(trial, r, rank);
         }
         break;
     case COLLECTIVE_BARRIER:
@@ -205,13 +221,25 @@ static void expect(const struct trial *trial, int rank, int ranks, char *expecte
             expected += vector_count(trial, 0, r) * size;
         }
         break;
+    case COLLECTIVE_SCAN:
+    case COLLECTIVE_EXSCAN:
+        if (collective_summed(trial->collective, (uint32_t)rank, 0))
+            expect_sum(trial, (int)collective_summed(trial->collective, (uint32_t)rank, 0), count, 0, count, expected);
+        break;
+    case COLLECTIVE_SCATTERV: {
+        size_t first = 0;
+        for (int r = 0; r < rank; r++)
+            first += vector_count(trial, 0, r);
+        expect_piece(trial, trial->root, first, vector_count(trial, 0, rank), expected);
+        break;
+    }
     case COLLECTIVE_ALLTOALLV:
         for (int r = 0; r < ranks; r++) {
             size_t first = 0;
             for (int q = 0; q < rank; q++)
-                first += vector_count(trial, r, q);
-            expect_piece(trial, r, first, vector_count(trial, r, rank), expected);
-            expected += vector_count(trial, r, rank) * size;
+                first += exchanged(trial, r, q);
+            expect_piece(trial, r, first, exchanged(trial, r, rank), expected);
+            expected += exchanged(trial, r, rank) * size;
         }
         break;
     default:
@@ -226,9 +254,8 @@ static weft_status call(const struct trial *trial, int rank, int ranks, const vo
 {
     size_t counts[64], receives[64];
     for (int r = 0; r < ranks; r++) {
-        counts[r] =
-            trial->collective == COLLECTIVE_ALLTOALLV ? vector_count(trial, rank, r) : vector_count(trial, 0, r);
-        receives[r] = vector_count(trial, r, rank);
+        counts[r] = trial->collective == COLLECTIVE_ALLTOALLV ? exchanged(trial, rank, r) : vector_count(trial, 0, r);
+        receives[r] = exchanged(trial, r, rank);
     }
     size_t count = trial->count;
     switch (trial->collective) {
@@ -252,6 +279,12 @@ static weft_status call(const struct trial *trial, int rank, int ranks, const vo
         return weft_allgatherv(input, output, counts, NULL, trial->type, comm);
     case COLLECTIVE_GATHERV:
         return weft_gatherv(input, output, counts, NULL, trial->type, trial->root, comm);
+    case COLLECTIVE_SCAN:
+        return weft_scan(input, output, count, trial->type, trial->op, comm);
+    case COLLECTIVE_EXSCAN:
+        return weft_exscan(input, output, count, trial->type, trial->op, comm);
+    case COLLECTIVE_SCATTERV:
+        return weft_scatterv(input, counts, NULL, output, trial->type, trial->root, comm);
     case COLLECTIVE_ALLTOALLV:
         return weft_alltoallv(input, counts, NULL, output, receives, NULL, trial->type, comm);
     default:
@@ -266,7 +299,10 @@ static size_t place_within(const struct trial *trial, int rank, bool *input_is_l
     *input_is_larger = false;
     switch (trial->collective) {
     case COLLECTIVE_ALLREDUCE:
+    case COLLECTIVE_SCAN:
+    case COLLECTIVE_EXSCAN:
     case COLLECTIVE_ALLTOALL:
+    case COLLECTIVE_ALLTOALLV:
     case COLLECTIVE_BROADCAST:
         return 0;
     case COLLECTIVE_REDUCE:
@@ -286,6 +322,11 @@ static size_t place_within(const struct trial *trial, int rank, bool *input_is_l
         for (int r = 0; r < rank; r++)
             before += vector_count(trial, 0, r);
         return trial->collective == COLLECTIVE_ALLGATHERV || rank == trial->root ? before : SIZE_MAX;
+    case COLLECTIVE_SCATTERV:
+        *input_is_larger = true;
+        for (int r = 0; r < rank; r++)
+            before += vector_count(trial, 0, r);
+        return rank == trial->root ? before : SIZE_MAX;
     default:
         return SIZE_MAX;
     }
@@ -353,11 +394,14 @@ static struct trial draw(uint64_t number, enum collective collective, const stru
     struct trial trial = {.number = number, .collective = collective, .algorithm = algorithm};
     trial.type = (weft_type)(choice % WEFT_TYPES);
     trial.op = WEFT_OP_LITERAL((weft_op_kind)(choice / 16 % WEFT_OP_KINDS), 1.0);
-    if (trial.op.kind == WEFT_OP_SCALED_SUM) {
+    if (trial.type <= WEFT_BF16 && trial.op.kind >= WEFT_OP_BITWISE_AND)
+        trial.op = WEFT_MAX;
+    if (trial.type > WEFT_BF16 && trial.op.kind == WEFT_OP_SCALED_SUM)
+        trial.op = WEFT_SUM;
+    if (trial.type == WEFT_BOOL && trial.op.kind < WEFT_OP_MIN) /* sums and products */
+        trial.op = WEFT_LOGICAL_XOR;
+    if (trial.op.kind == WEFT_OP_SCALED_SUM)
         trial.op.factor = 0.3;
-        if (trial.type > WEFT_BF16)
-            trial.op.kind = WEFT_OP_SUM;
-    }
     if (most > most_bytes(algorithm, ranks) / weft_type_size(trial.type))
         most = most_bytes(algorithm, ranks) / weft_type_size(trial.type);
     trial.count = choice / 1024 % 16 == 0 ? 0 : random_below(4712, number, most + 1);
@@ -365,6 +409,8 @@ static struct trial draw(uint64_t number, enum collective collective, const stru
         trial.count &= ~(size_t)15;
     trial.root = (int)(choice / 1048576 % (uint64_t)ranks);
     trial.in_place = choice >> 33 & 1;
+    if (collective_is_prefix(collective) && trial.op.kind == WEFT_OP_AVERAGE)
+        trial.op = WEFT_SUM;
     trial.placement = (enum placement)((choice >> 36) % PLACEMENTS);
     return trial;
 }

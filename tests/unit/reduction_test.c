@@ -28,7 +28,11 @@ static void reduce_pair(const struct reduction *reduction, weft_type type, weft_
 
 static const char *const names[] = {"portable", "x86-64-v3", "x86-64-v4"};
 static const struct reduction *variants[3]; /* NULL: not runnable here */
-static const weft_op_kind kinds[] = {WEFT_OP_SUM, WEFT_OP_PRODUCT, WEFT_OP_MIN, WEFT_OP_MAX};
+static const weft_op_kind kinds[] = {WEFT_OP_SUM,         WEFT_OP_PRODUCT,    WEFT_OP_MIN,         WEFT_OP_MAX,
+                                     WEFT_OP_BITWISE_AND, WEFT_OP_BITWISE_OR, WEFT_OP_BITWISE_XOR, WEFT_OP_LOGICAL_AND,
+                                     WEFT_OP_LOGICAL_OR,  WEFT_OP_LOGICAL_XOR};
+#define KINDS           (sizeof kinds / sizeof *kinds)
+#define KINDS_OF_FLOATS 4
 
 /* ---- the reference ---- */
 
@@ -160,7 +164,7 @@ static uint64_t load_integer(weft_type type, const unsigned char *place)
     memcpy(&bits, place, bytes);
     if (is_signed(type) && bytes < 8 && bits >> (8 * bytes - 1))
         bits |= ~UINT64_C(0) << 8 * bytes;
-    return bits;
+    return type == WEFT_BOOL ? bits != 0 : bits;
 }
 
 static uint64_t combine_integers(weft_type type, weft_op_kind kind, uint64_t a, uint64_t b)
@@ -173,6 +177,18 @@ static uint64_t combine_integers(weft_type type, weft_op_kind kind, uint64_t a, 
     case WEFT_OP_PRODUCT:
         a *= b;
         break;
+    case WEFT_OP_BITWISE_AND:
+        return a & b;
+    case WEFT_OP_BITWISE_OR:
+        return a | b;
+    case WEFT_OP_BITWISE_XOR:
+        return a ^ b;
+    case WEFT_OP_LOGICAL_AND:
+        return a && b;
+    case WEFT_OP_LOGICAL_OR:
+        return a || b;
+    case WEFT_OP_LOGICAL_XOR:
+        return !a != !b;
     default:
         return (kind == WEFT_OP_MIN) == a_first ? a : b;
     }
@@ -230,12 +246,21 @@ static void reference(weft_type type, weft_op_kind kind, unsigned char *target, 
             encode(type, finishes ? finish_float(type, finish, value) : value, place);
         } else {
             uint64_t value = tree_of_integers(type, kind, sources, source_count, i * bytes);
-            if (finishes)
+            if (finishes && finish->kind == REDUCTION_FINISH_TRUTH)
+                value = value != 0;
+            else if (finishes)
                 value =
                     is_signed(type) ? (uint64_t)((int64_t)value / (int64_t)finish->divisor) : value / finish->divisor;
             memcpy(place, &value, bytes);
         }
     }
+}
+
+static bool op_fits(weft_type type, weft_op_kind kind)
+{
+    if (is_float(type))
+        return kind < WEFT_OP_BITWISE_AND;
+    return type != WEFT_BOOL || (kind != WEFT_OP_SUM && kind != WEFT_OP_PRODUCT);
 }
 
 /* ---- cases ---- */
@@ -249,6 +274,8 @@ static void draw_elements(weft_type type, unsigned char *place, uint64_t count, 
         uint64_t bits = random_bits(seed, i), sort = bits >> 58;
         unsigned char *element = place + i * bytes;
         memcpy(element, &bits, bytes);
+        if (!is_float(type) && sort < 8) /* logical operations look for it */
+            memset(element, 0, bytes);
         if (!is_float(type) || sort < 8)
             continue;
         double value = random_normal(seed + 1, i);
@@ -352,13 +379,17 @@ static void every_kernel_gives_the_reference_bits(void **state)
     struct field field = field_open();
     uint64_t seed = 1;
     for (int type = 0; type < WEFT_TYPES; type++)
-        for (size_t k = 0; k < 4; k++)
+        for (size_t k = 0; k < KINDS; k++)
             for (size_t s = 0; s < sizeof source_counts / sizeof *source_counts; s++) {
                 uint32_t source_count = source_counts[s];
+                if (!op_fits((weft_type)type, kinds[k]))
+                    continue;
                 seed++;
                 uint64_t count = 1 + sizes[seed % 6] / weft_type_size((weft_type)type);
                 struct reduction_finish finish = {REDUCTION_FINISH_NONE, source_count, 0.37};
-                if (seed % 3 == 1)
+                if (type == WEFT_BOOL || kinds[k] >= WEFT_OP_LOGICAL_AND)
+                    finish.kind = REDUCTION_FINISH_TRUTH;
+                else if (seed % 3 == 1)
                     finish.kind = REDUCTION_FINISH_DIVIDE;
                 if (seed % 3 == 2 && is_float((weft_type)type))
                     finish.kind = REDUCTION_FINISH_MULTIPLY;
@@ -390,7 +421,9 @@ static void every_size_around_the_vectors(void **state)
     for (int type = 0; type < WEFT_TYPES; type++)
         for (uint32_t source_count = 2; source_count <= 9; source_count++)
             for (uint64_t count = 0; count < 1100; count += count < 70 ? 1 : 171) {
-                weft_op_kind kind = kinds[(count + source_count) % 4];
+                weft_op_kind kind = kinds[(count + source_count) % KINDS];
+                if (!op_fits((weft_type)type, kind))
+                    kind = WEFT_OP_MIN;
                 field_lay(&field, (weft_type)type, source_count, count, count, count % 2);
                 reference((weft_type)type, kind, field.expected, field.sources, source_count, count, NULL);
                 for (size_t n = 0; n < 3; n++) {
@@ -410,7 +443,7 @@ static void every_value_of_the_16_bit_types(void **state)
     static uint16_t left[65536], right[65536], results[3][65536];
     unsigned char expected[2];
     for (int type = WEFT_F16; type <= WEFT_BF16; type++)
-        for (size_t k = 0; k < 4; k++)
+        for (size_t k = 0; k < KINDS_OF_FLOATS; k++)
             for (uint64_t round = 0; round < 6; round++) {
                 for (uint32_t i = 0; i < 65536; i++) {
                     left[i] = (uint16_t)i;
@@ -446,12 +479,15 @@ static void min_and_max_do_not_depend_on_order(void **state)
 
 static void what_follows_the_sum(void **state)
 {
-    struct reduction_finish finish = reduction_finish_of((weft_op){WEFT_OP_AVERAGE, 1}, 4);
+    struct reduction_finish finish = reduction_finish_of(WEFT_I32, WEFT_AVERAGE, 4);
     assert_int_equal(finish.kind, REDUCTION_FINISH_DIVIDE);
     assert_int_equal(finish.divisor, 4);
-    assert_int_equal(reduction_finish_of((weft_op){WEFT_OP_SUM, 1}, 4).kind, REDUCTION_FINISH_NONE);
-    assert_int_equal(reduction_finish_of((weft_op){WEFT_OP_AVERAGE, 1}, 1).kind, REDUCTION_FINISH_NONE);
-    assert_int_equal(reduction_finish_of((weft_op){WEFT_OP_SCALED_SUM, 0.5}, 4).kind, REDUCTION_FINISH_MULTIPLY);
+    assert_int_equal(reduction_finish_of(WEFT_I32, WEFT_SUM, 4).kind, REDUCTION_FINISH_NONE);
+    assert_int_equal(reduction_finish_of(WEFT_I32, WEFT_AVERAGE, 1).kind, REDUCTION_FINISH_NONE);
+    assert_int_equal(reduction_finish_of(WEFT_F32, WEFT_SCALED_SUM(0.5), 4).kind, REDUCTION_FINISH_MULTIPLY);
+    assert_int_equal(reduction_finish_of(WEFT_I32, WEFT_BITWISE_OR, 4).kind, REDUCTION_FINISH_NONE);
+    assert_int_equal(reduction_finish_of(WEFT_I32, WEFT_LOGICAL_OR, 1).kind, REDUCTION_FINISH_TRUTH);
+    assert_int_equal(reduction_finish_of(WEFT_BOOL, WEFT_MIN, 1).kind, REDUCTION_FINISH_TRUTH);
     int32_t values[] = {7, -7, 3, -3};
     reduction_finish(reduction_best(), WEFT_I32, values, 4, &finish);
     assert_int_equal(values[0], 1);

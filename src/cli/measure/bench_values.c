@@ -118,6 +118,7 @@ static void bench_values_store(weft_type type, double value, void *place)
     case WEFT_I8:
         STORE(int8_t, (int8_t))
     case WEFT_U8:
+    case WEFT_BOOL: /* the command offers no operations on it */
         STORE(uint8_t, (uint8_t))
     case WEFT_I32:
         STORE(int32_t, (int32_t))

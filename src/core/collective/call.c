@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 /* ---- sizes ---- */
 
@@ -35,6 +36,9 @@ static void blocks_of(const struct call *call, uint32_t rank, uint32_t ranks, ui
         break;
     case COLLECTIVE_REDUCE:
         *output = root;
+        break;
+    case COLLECTIVE_EXSCAN:
+        *output = rank > 0;
         break;
     case COLLECTIVE_ALLTOALL:
         *input = *output = ranks;
@@ -86,6 +90,8 @@ static bool is_in_place(const struct call *call, uint32_t rank, uint64_t block_b
     switch (call->collective) {
     case COLLECTIVE_ALLREDUCE:
     case COLLECTIVE_REDUCE:
+    case COLLECTIVE_SCAN:
+    case COLLECTIVE_EXSCAN:
     case COLLECTIVE_ALLTOALL:
     case COLLECTIVE_BROADCAST:
         return input == output;
@@ -155,55 +161,91 @@ static weft_status check_vector(const struct call *call, const size_t *counts, c
     return WEFT_OK;
 }
 
-/* Check the contribution of a gatherv's non-root rank: it uses only its own count. */
-static weft_status call_check_given(const struct call *call, uint32_t rank, struct error *error)
+/* A rank of a gatherv or scatterv that is not the root gives, or gets, one block: only its own count is used. */
+static weft_status check_own_block(const struct call *call, uint32_t rank, struct error *error)
 {
-    const size_t *counts = call->vectors->output_counts;
+    const bool gets = call->collective == COLLECTIVE_SCATTERV;
+    const size_t *counts = gets ? call->vectors->input_counts : call->vectors->output_counts;
     uint64_t bytes = 0;
     size_t displacement = 0;
-    weft_status status = counts ? WEFT_OK : check_vector(call, NULL, NULL, 0, "output", &bytes, error);
+    weft_status status = counts ? WEFT_OK : check_vector(call, NULL, NULL, 0, gets ? "input" : "output", &bytes, error);
     if (status == WEFT_OK)
-        status = check_vector(call, &counts[rank], &displacement, 1, "input", &bytes, error);
-    return status == WEFT_OK ? check_buffer(call, call->input, bytes, "input", error) : status;
+        status = check_vector(call, &counts[rank], &displacement, 1, gets ? "output" : "input", &bytes, error);
+    if (status != WEFT_OK)
+        return status;
+    return check_buffer(call, gets ? call->output : call->input, bytes, gets ? "output" : "input", error);
+}
+
+static bool are_equal(const size_t *a, const size_t *b, uint32_t ranks)
+{
+    return a == b || (a && b && memcmp(a, b, ranks * sizeof *a) == 0);
+}
+
+/* Whether what overlaps is the one buffer of a call in place. Of an alltoallv both sides must be the same. */
+static bool vectors_are_in_place(const struct call *call, uint32_t rank, uint32_t ranks)
+{
+    const struct call_vectors *vectors = call->vectors;
+    const char *larger = call->output, *smaller = call->input;
+    if (call->collective == COLLECTIVE_ALLTOALLV)
+        return larger == smaller && are_equal(vectors->input_counts, vectors->output_counts, ranks) &&
+               are_equal(vectors->input_displacements, vectors->output_displacements, ranks);
+    const size_t *counts = vectors->output_counts, *displacements = vectors->output_displacements;
+    if (call->collective == COLLECTIVE_SCATTERV) {
+        counts = vectors->input_counts;
+        displacements = vectors->input_displacements;
+        larger = call->input;
+        smaller = call->output;
+    }
+    uint64_t own = displacements ? displacements[rank] : 0;
+    for (uint32_t i = 0; !displacements && i < rank; i++)
+        own += counts[i];
+    return smaller == larger + own * weft_type_size(call->type);
 }
 
 static weft_status check_vectors(const struct call *call, uint32_t rank, uint32_t ranks, struct error *error)
 {
-    uint64_t input_bytes, output_bytes, size = weft_type_size(call->type);
-    if (call->collective == COLLECTIVE_GATHERV && rank != call->root)
-        return call_check_given(call, rank, error);
-    weft_status status = check_vector(call, call->vectors->output_counts, call->vectors->output_displacements, ranks,
-                                      "output", &output_bytes, error);
+    const struct call_vectors *vectors = call->vectors;
+    const bool scatters = call->collective == COLLECTIVE_SCATTERV, exchanges = call->collective == COLLECTIVE_ALLTOALLV;
+    uint64_t input_bytes = 0, output_bytes = 0, size = weft_type_size(call->type);
+    weft_status status = WEFT_OK;
+    if (collective_is_rooted(call->collective) && rank != call->root)
+        return check_own_block(call, rank, error);
+    if (!scatters)
+        status = check_vector(call, vectors->output_counts, vectors->output_displacements, ranks, "output",
+                              &output_bytes, error);
+    if (status == WEFT_OK && (scatters || exchanges))
+        status = check_vector(call, vectors->input_counts, vectors->input_displacements, ranks, "input", &input_bytes,
+                              error);
     if (status != WEFT_OK)
         return status;
-    if (call->collective == COLLECTIVE_ALLTOALLV)
-        status = check_vector(call, call->vectors->input_counts, call->vectors->input_displacements, ranks, "input",
-                              &input_bytes, error);
-    else
-        input_bytes = call->vectors->output_counts[rank] * size;
-    if (status == WEFT_OK && call->collective == COLLECTIVE_ALLTOALLV &&
-        call->vectors->input_counts[rank] != call->vectors->output_counts[rank])
+    if (scatters)
+        output_bytes = vectors->input_counts[rank] * size;
+    else if (!exchanges)
+        input_bytes = vectors->output_counts[rank] * size;
+    if (exchanges && vectors->input_counts[rank] != vectors->output_counts[rank])
         status = error_set(error, WEFT_ERROR_ARGUMENT,
                            "rank %u of alltoallv sends %zu elements to itself but receives %zu from itself", rank,
-                           call->vectors->input_counts[rank], call->vectors->output_counts[rank]);
+                           vectors->input_counts[rank], vectors->output_counts[rank]);
     if (status == WEFT_OK)
         status = check_buffer(call, call->input, input_bytes, "input", error);
     if (status == WEFT_OK && output_bytes)
         status = check_buffer(call, call->output, output_bytes, "output", error);
     if (status != WEFT_OK || !input_bytes || !output_bytes ||
-        !call_overlaps(extent_of(call->input, input_bytes), extent_of(call->output, output_bytes)))
+        !call_overlaps(extent_of(call->input, input_bytes), extent_of(call->output, output_bytes)) ||
+        vectors_are_in_place(call, rank, ranks))
         return status;
-    if (call->collective == COLLECTIVE_ALLTOALLV)
-        return overlap(call, error);
-    uint64_t own = 0;
-    if (call->vectors->output_displacements)
-        own = call->vectors->output_displacements[rank];
-    else
-        for (uint32_t i = 0; i < rank; i++)
-            own += call->vectors->output_counts[i];
-    if ((const char *)call->input != (const char *)call->output + own * size)
-        return overlap(call, error);
-    return WEFT_OK;
+    return overlap(call, error);
+}
+
+/* The types that an operation is for, unless `type` is one of them: then NULL. */
+static const char *types_of_op(weft_op_kind kind, weft_type type)
+{
+    const bool is_float = type <= WEFT_BF16;
+    if (kind == WEFT_OP_SCALED_SUM)
+        return is_float ? NULL : "floating-point types";
+    if (kind >= WEFT_OP_BITWISE_AND)
+        return is_float ? "integers and bool" : NULL;
+    return type == WEFT_BOOL && kind != WEFT_OP_MIN && kind != WEFT_OP_MAX ? "numbers" : NULL;
 }
 
 weft_status call_check(const struct call *call, uint32_t rank, uint32_t ranks, struct error *error)
@@ -216,10 +258,15 @@ weft_status call_check(const struct call *call, uint32_t rank, uint32_t ranks, s
         if ((unsigned)call->op.kind >= WEFT_OP_KINDS)
             return error_set(error, WEFT_ERROR_ARGUMENT, "%s was given %d as its op, which is not a weft_op_kind", name,
                              (int)call->op.kind);
-        if (call->op.kind == WEFT_OP_SCALED_SUM && call->type > WEFT_BF16)
+        const char *types = types_of_op(call->op.kind, call->type);
+        if (collective_is_prefix(call->collective) && call->op.kind == WEFT_OP_AVERAGE)
             return error_set(error, WEFT_ERROR_ARGUMENT,
-                             "%s was given the op scaled-sum with type %s; it is for floating-point types only", name,
-                             weft_type_name(call->type));
+                             "%s was given the op average; its sums are over different numbers of ranks: use sum, and "
+                             "divide",
+                             name);
+        if (types)
+            return error_set(error, WEFT_ERROR_ARGUMENT, "%s was given the op %s with type %s; it is for %s only", name,
+                             weft_op_name(call->op.kind), weft_type_name(call->type), types);
     }
     if (collective_is_rooted(call->collective) && call->root >= ranks)
         return error_set(error, WEFT_ERROR_ARGUMENT, "%s was given root %d; the communicator has ranks 0 to %u", name,
@@ -254,10 +301,27 @@ uint64_t call_given_count(const struct call *call, uint32_t rank, uint32_t ranks
         return call->subset->members;
     uint64_t count = 0;
     if (call->collective != COLLECTIVE_ALLTOALLV)
-        return call->vectors->output_counts[rank];
+        return (call->collective == COLLECTIVE_SCATTERV ? call->vectors->input_counts
+                                                        : call->vectors->output_counts)[rank];
     for (uint32_t i = 0; i < ranks; i++)
         count += call->vectors->input_counts[i];
     return count;
+}
+
+uint64_t call_input_copied(const struct call *call, uint32_t ranks)
+{
+    uint64_t packed = 0, most = 0;
+    if (call->collective != COLLECTIVE_ALLTOALLV || call->input != call->output)
+        return 0;
+    const struct call_vectors *vectors = call->vectors;
+    for (uint32_t i = 0; i < ranks; i++) {
+        uint64_t end =
+            (vectors->input_displacements ? vectors->input_displacements[i] : packed) + vectors->input_counts[i];
+        packed += vectors->input_counts[i];
+        if (vectors->input_counts[i] && end > most)
+            most = end;
+    }
+    return most * weft_type_size(call->type);
 }
 
 /* ---- for people ---- */

@@ -12,8 +12,9 @@
 
 /** Counts and displacements of the v-forms, in elements; displacements may be NULL: packed. */
 struct call_vectors {
-    const size_t *input_counts, *input_displacements;   /**< alltoallv */
-    const size_t *output_counts, *output_displacements; /**< gatherv: only the root's are complete; call_check() */
+    const size_t *input_counts, *input_displacements; /**< alltoallv, scatterv; NULL: one block, of the rank's count */
+    const size_t *output_counts, *output_displacements; /**< all but scatterv, as those of the input */
+    /* Of gatherv and scatterv only the root's are complete: others' hold their own count. See call_check(). */
 };
 
 /** The purpose of a call. Communicators are made by operations of their parents. */
@@ -65,6 +66,12 @@ uint64_t call_block_bytes(const struct call *call, uint32_t ranks);
  * the hash of its ranks.
  */
 uint64_t call_given_count(const struct call *call, uint32_t rank, uint32_t ranks);
+
+/**
+ * Bytes from the beginning of a checked call's input that have to be copied before it begins: those of an alltoallv in
+ * place, whose blocks arrive where others are still to be sent from; 0 otherwise.
+ */
+uint64_t call_input_copied(const struct call *call, uint32_t ranks);
 
 /** The code for operation_entry.collective: enum collective, or, after those, its purpose. */
 static inline uint8_t call_code(const struct call *call)

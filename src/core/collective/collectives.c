@@ -49,6 +49,12 @@ COLLECTIVE(weft_reduce,
            .collective = COLLECTIVE_REDUCE, .input = input, .output = output, .count = count, .type = type, .op = op,
            .root = rank_or_invalid(root))
 
+COLLECTIVE(weft_scan, (const void *input, void *output, size_t count, weft_type type, weft_op op, weft_comm *comm),
+           .collective = COLLECTIVE_SCAN, .input = input, .output = output, .count = count, .type = type, .op = op)
+
+COLLECTIVE(weft_exscan, (const void *input, void *output, size_t count, weft_type type, weft_op op, weft_comm *comm),
+           .collective = COLLECTIVE_EXSCAN, .input = input, .output = output, .count = count, .type = type, .op = op)
+
 COLLECTIVE(weft_alltoall, (const void *input, void *output, size_t count, weft_type type, weft_comm *comm),
            .collective = COLLECTIVE_ALLTOALL, .input = input, .output = output, .count = count, .type = type)
 
@@ -72,6 +78,13 @@ COLLECTIVE(weft_gatherv,
            .collective = COLLECTIVE_GATHERV, .input = input, .output = output, .type = type,
            .root = rank_or_invalid(root),
            .vectors = &(struct call_vectors){.output_counts = counts, .output_displacements = displacements})
+
+COLLECTIVE(weft_scatterv,
+           (const void *input, const size_t *counts, const size_t *displacements, void *output, weft_type type,
+            int root, weft_comm *comm),
+           .collective = COLLECTIVE_SCATTERV, .input = input, .output = output, .type = type,
+           .root = rank_or_invalid(root),
+           .vectors = &(struct call_vectors){.input_counts = counts, .input_displacements = displacements})
 
 COLLECTIVE(weft_alltoallv,
            (const void *input, const size_t *send_counts, const size_t *send_displacements, void *output,

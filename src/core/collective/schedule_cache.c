@@ -311,10 +311,8 @@ static void schedule_entry_use(struct schedule_entry *entry, const struct call *
     usage->input_bytes = schedule->input_blocks * usage->block_bytes;
     usage->output_bytes = schedule->output_blocks * usage->block_bytes;
     usage->room = exchange_room(schedule, usage->block_bytes);
-    usage->finishes = collective_reduces(call->collective) &&
-                      (call->op.kind == WEFT_OP_AVERAGE || call->op.kind == WEFT_OP_SCALED_SUM);
-    if (usage->finishes)
-        usage->finish = reduction_finish_of(call->op, schedule->ranks);
+    usage->finish = reduction_finish_of(call->type, call->op, schedule->ranks);
+    usage->finishes = collective_reduces(call->collective) && usage->finish.kind != REDUCTION_FINISH_NONE;
 }
 
 weft_status schedule_cache_serve(weft_comm *comm, const struct call *call, struct schedule_entry **entry,

@@ -92,7 +92,7 @@ struct safetensors;
 /**
  * Map the file at `path` and check its structure (not its content: there is no checksum in the format). Errors: DATA,
  * with a message that names file and tensor, for everything that the reference implementation refuses, and for element
- * types that weft_type lacks (BOOL is read as u8).
+ * types that weft_type lacks.
  */
 weft_status safetensors_open(const char *path, struct safetensors **file, struct error *error);
 

@@ -30,8 +30,9 @@ struct safetensors_read_place {
 };
 
 static const char *const type_names[WEFT_TYPES] = {
-    [WEFT_F32] = "F32", [WEFT_F64] = "F64", [WEFT_F16] = "F16", [WEFT_BF16] = "BF16", [WEFT_I8] = "I8",
-    [WEFT_U8] = "U8",   [WEFT_I32] = "I32", [WEFT_U32] = "U32", [WEFT_I64] = "I64",   [WEFT_U64] = "U64",
+    [WEFT_F32] = "F32", [WEFT_F64] = "F64", [WEFT_F16] = "F16",   [WEFT_BF16] = "BF16",
+    [WEFT_I8] = "I8",   [WEFT_U8] = "U8",   [WEFT_I32] = "I32",   [WEFT_U32] = "U32",
+    [WEFT_I64] = "I64", [WEFT_U64] = "U64", [WEFT_BOOL] = "BOOL",
 };
 
 const char *safetensors_type_name(weft_type type)
@@ -131,11 +132,6 @@ static weft_status read_type(const cJSON *entry, const char *where, weft_type *t
             *type = (weft_type)i;
             return WEFT_OK;
         }
-    }
-    if (strcmp(name, "BOOL") ==
-        0) { /* a byte each; GPT-2's public files have masks of this type, which are not used in computation */
-        *type = WEFT_U8;
-        return WEFT_OK;
     }
     return error_set(error, WEFT_ERROR_DATA, "%s has element type '%s', which Weft does not know", where, name);
 }

@@ -82,6 +82,8 @@ static uint32_t awaited_members(const struct schedule *schedule, uint32_t *end)
     *end = schedule->groups[step->peer].count;
     if (step->value == EXCHANGE_NOTHING && schedule->collective != COLLECTIVE_BARRIER)
         *end = 0;
+    if (step->value == EXCHANGE_REDUCE && step->operands)
+        *end = step->operands;
     if (step->value != EXCHANGE_TAKE)
         return 0;
     *end = step->operands + 1u;
@@ -146,7 +148,8 @@ static void take_all(const struct exchange_operation *operation, uint64_t from)
     }
 }
 
-static void take_sum(const struct exchange_operation *operation, const struct schedule_group *group, uint64_t from)
+static void take_sum(const struct exchange_operation *operation, const struct schedule_group *group, uint32_t summed,
+                     uint64_t from)
 {
     weft_comm *comm = operation->comm;
     const struct call *call = operation->call;
@@ -154,10 +157,10 @@ static void take_sum(const struct exchange_operation *operation, const struct sc
     void *target = call->output;
     if (!operation->block_bytes)
         return;
-    for (uint32_t i = 0; i < group->count; i++)
+    for (uint32_t i = 0; i < summed; i++)
         comm->sources[i] = given_by(operation, members[i]) + from;
-    reduction_tree(comm->context->reduction, call->type, call->op.kind, &target, 1, comm->sources, group->count,
-                   call->count, operation->finish, false);
+    reduction_tree(comm->context->reduction, call->type, call->op.kind, &target, 1, comm->sources, summed, call->count,
+                   operation->finish, false);
 }
 
 void exchange_take(const struct exchange_operation *operation)
@@ -167,7 +170,7 @@ void exchange_take(const struct exchange_operation *operation)
     const uint64_t from = step->source_chunk * operation->block_bytes;
     switch ((enum exchange)step->value) {
     case EXCHANGE_REDUCE:
-        take_sum(operation, group, from);
+        take_sum(operation, group, step->operands ? step->operands : group->count, from);
         break;
     case EXCHANGE_GATHER:
         take_all(operation, from);

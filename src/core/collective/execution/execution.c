@@ -72,7 +72,7 @@ struct segment execution_segment(const struct schedule *schedule, uint64_t block
     return segment;
 }
 
-/* Scratch and room for what arrives, in one piece that the request keeps. */
+/* Scratch, room for what arrives, and a copy of an input that cannot stay where it is; one piece that the request keeps. */
 static weft_status bind_scratch(struct weft_request *request, struct error *error)
 {
     const struct schedule *schedule = request->schedule;
@@ -82,6 +82,8 @@ static weft_status bind_scratch(struct weft_request *request, struct error *erro
     bytes = binding->scratch_bytes * schedule->slots;
     for (uint32_t lane = 0; lane < schedule->lane_count; lane++)
         bytes += request->entry->arrival_chunks[lane] * width;
+    const uint64_t copied = call_input_copied(request->call, schedule->ranks);
+    bytes += copied;
     if (!bytes)
         return WEFT_OK;
     if (bytes > request->scratch_room) {
@@ -99,6 +101,10 @@ static weft_status bind_scratch(struct weft_request *request, struct error *erro
     for (uint32_t lane = 0; lane < schedule->lane_count; lane++) {
         binding->arrivals[lane] = free_place;
         free_place += request->entry->arrival_chunks[lane] * width;
+    }
+    if (copied) {
+        copy_bytes(free_place, binding->input, copied, false);
+        binding->input = free_place;
     }
     return WEFT_OK;
 }
@@ -124,11 +130,9 @@ static weft_status execution_bind(struct weft_request *request, uint64_t block_b
     if (request->entry->uses_shm)
         binding->room = execution_round_up(binding->iterations > 1 ? schedule->segment_bytes : block_bytes);
     binding->finish = NULL;
-    if (collective_reduces(call->collective) &&
-        (call->op.kind == WEFT_OP_AVERAGE || call->op.kind == WEFT_OP_SCALED_SUM)) {
-        binding->finishing = reduction_finish_of(call->op, schedule->ranks);
+    binding->finishing = reduction_finish_of(call->type, call->op, schedule->ranks);
+    if (collective_reduces(call->collective) && binding->finishing.kind != REDUCTION_FINISH_NONE)
         binding->finish = &binding->finishing;
-    }
     return bind_scratch(request, error);
 }
 
@@ -139,13 +143,13 @@ static void vector_block(const struct weft_request *request, enum schedule_buffe
                          uint64_t *first, uint64_t *count)
 {
     const struct call *call = request->call;
-    const size_t *counts = call->vectors->output_counts, *displacements = call->vectors->output_displacements;
-    if (buffer == BUFFER_INPUT && call->collective == COLLECTIVE_ALLTOALLV) {
-        counts = call->vectors->input_counts;
-        displacements = call->vectors->input_displacements;
-    } else if (buffer == BUFFER_INPUT) {
+    const struct call_vectors *vectors = call->vectors;
+    const bool is_input = buffer == BUFFER_INPUT && vectors->input_counts;
+    const size_t *counts = is_input ? vectors->input_counts : vectors->output_counts;
+    const size_t *displacements = is_input ? vectors->input_displacements : vectors->output_displacements;
+    if (buffer == BUFFER_INPUT ? !vectors->input_counts : !vectors->output_counts) { /* the one block of this rank */
         *first = 0;
-        *count = counts[request->schedule->rank];
+        *count = (counts ? counts : vectors->input_counts)[request->schedule->rank];
         return;
     }
     *count = counts[block];

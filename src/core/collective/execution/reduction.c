@@ -67,7 +67,7 @@ const struct reduction *reduction_named(const char *name)
     return strcmp(name, reduction_portable.name) == 0 ? &reduction_portable : NULL;
 }
 
-struct reduction_finish reduction_finish_of(weft_op op, uint32_t ranks)
+struct reduction_finish reduction_finish_of(weft_type type, weft_op op, uint32_t ranks)
 {
     struct reduction_finish finish = {REDUCTION_FINISH_NONE, 1, 1};
     if (op.kind == WEFT_OP_AVERAGE && ranks > 1) {
@@ -76,6 +76,8 @@ struct reduction_finish reduction_finish_of(weft_op op, uint32_t ranks)
     } else if (op.kind == WEFT_OP_SCALED_SUM && op.factor != 1) {
         finish.kind = REDUCTION_FINISH_MULTIPLY;
         finish.factor = op.factor;
+    } else if (op.kind >= WEFT_OP_LOGICAL_AND || type == WEFT_BOOL) {
+        finish.kind = REDUCTION_FINISH_TRUTH;
     }
     return finish;
 }
@@ -89,6 +91,18 @@ static enum reduction_op op_of(weft_op_kind kind)
         return REDUCTION_MIN;
     case WEFT_OP_MAX:
         return REDUCTION_MAX;
+    case WEFT_OP_BITWISE_AND:
+        return REDUCTION_BITWISE_AND;
+    case WEFT_OP_BITWISE_OR:
+        return REDUCTION_BITWISE_OR;
+    case WEFT_OP_BITWISE_XOR:
+        return REDUCTION_BITWISE_XOR;
+    case WEFT_OP_LOGICAL_AND:
+        return REDUCTION_LOGICAL_AND;
+    case WEFT_OP_LOGICAL_OR:
+        return REDUCTION_LOGICAL_OR;
+    case WEFT_OP_LOGICAL_XOR:
+        return REDUCTION_LOGICAL_XOR;
     default:
         return REDUCTION_SUM;
     }
@@ -164,6 +178,8 @@ void reduction_finish(const struct reduction *reduction, weft_type type, void *t
         return;
     if (finish->kind == REDUCTION_FINISH_DIVIDE)
         reduction->divide[type](target, count, finish->divisor);
+    else if (finish->kind == REDUCTION_FINISH_TRUTH)
+        reduction->truth[type](target, count);
     else if (reduction->multiply[type])
         reduction->multiply[type](target, count, finish->factor);
 }

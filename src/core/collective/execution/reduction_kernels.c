@@ -40,6 +40,9 @@ STORED_AS(uint64_t, stored_u64);
 #define PRODUCT(a, b) ((a) * (b))
 #define LESS(a, b)    ((a) < (b) ? (a) : (b))
 #define MORE(a, b)    ((a) > (b) ? (a) : (b))
+#define AND(a, b)     ((a) & (b))
+#define OR(a, b)      ((a) | (b))
+#define XOR(a, b)     ((a) ^ (b))
 
 /*
  * Equal values can differ only in the sign of zero: "or" gives -0. With a NaN, "or" gives a NaN. max(a, b) = -min(-a,
@@ -100,6 +103,7 @@ static inline float product_bf16(float a, float b)
 /* Integers wrap: they are combined as unsigned. Small ones are promoted, and truncated when stored. */
 #define AS_IT_IS(value) (value)
 #define CUT_U8(value)   ((uint8_t)(value))
+#define IS_TRUE(value)  ((value) != 0)
 
 /* ---- f16: by software, or eight or sixteen at a time ---- */
 
@@ -209,6 +213,10 @@ static inline float product_half(float a, float b)
 #define SUM_AND_PRODUCT_LOOPS(NAME, T, LOAD, STORE, ADD, TIMES)                                                        \
     LOOPS(NAME##_sum, T, LOAD, STORE, ADD)                                                                             \
     LOOPS(NAME##_product, T, LOAD, STORE, TIMES)
+#define BIT_LOOPS(NAME, T, LOAD)                                                                                       \
+    LOOPS(NAME##_and, T, LOAD, AS_IT_IS, AND)                                                                          \
+    LOOPS(NAME##_or, T, LOAD, AS_IT_IS, OR)                                                                            \
+    LOOPS(NAME##_xor, T, LOAD, AS_IT_IS, XOR)
 #define MIN_AND_MAX_LOOPS(NAME, T, LOAD, STORE, LEAST, MOST)                                                           \
     LOOPS(NAME##_min, T, LOAD, STORE, LEAST)                                                                           \
     LOOPS(NAME##_max, T, LOAD, STORE, MOST)
@@ -228,6 +236,12 @@ MIN_AND_MAX_LOOPS(i32, stored_i32, AS_IT_IS, AS_IT_IS, LESS, MORE)
 MIN_AND_MAX_LOOPS(u32, stored_u32, AS_IT_IS, AS_IT_IS, LESS, MORE)
 MIN_AND_MAX_LOOPS(i64, stored_i64, AS_IT_IS, AS_IT_IS, LESS, MORE)
 MIN_AND_MAX_LOOPS(u64, stored_u64, AS_IT_IS, AS_IT_IS, LESS, MORE)
+BIT_LOOPS(bits8, stored_u8, AS_IT_IS)
+BIT_LOOPS(bits32, stored_u32, AS_IT_IS)
+BIT_LOOPS(bits64, stored_u64, AS_IT_IS)
+BIT_LOOPS(truth8, stored_u8, IS_TRUE)
+BIT_LOOPS(truth32, stored_u32, IS_TRUE)
+BIT_LOOPS(truth64, stored_u64, IS_TRUE)
 
 #if defined(HALF_LANES)
 
@@ -317,6 +331,17 @@ DIVIDE(u64, stored_u64, uint64_t, AS_IT_IS, AS_IT_IS)
 DIVIDE_AND_MULTIPLY(f16, stored_u16, float, float_from_f16, float_to_f16)
 #endif
 
+#define TRUTH(NAME, T)                                                                                                 \
+    static void NAME##_values(void *target, uint64_t count)                                                            \
+    {                                                                                                                  \
+        T *t = target;                                                                                                 \
+        for (uint64_t i = 0; i < count; i++)                                                                           \
+            t[i] = IS_TRUE(t[i]);                                                                                      \
+    }
+TRUTH(truth8, stored_u8)
+TRUTH(truth32, stored_u32)
+TRUTH(truth64, stored_u64)
+
 /* ---- streaming ---- */
 
 #if defined(__AVX512F__)
@@ -370,6 +395,14 @@ static void stream(void *target, const void *source, uint64_t bytes)
         [REDUCTION_SUM] = ENTRY(SUMS##_sum), [REDUCTION_PRODUCT] = ENTRY(SUMS##_product),                              \
         [REDUCTION_MIN] = ENTRY(NAME##_min), [REDUCTION_MAX] = ENTRY(NAME##_max)                                       \
     }
+#define INTEGER_ENTRIES(BITS, TRUTHS, NAME)                                                                            \
+    {                                                                                                                  \
+        [REDUCTION_SUM] = ENTRY(BITS##_sum), [REDUCTION_PRODUCT] = ENTRY(BITS##_product),                              \
+        [REDUCTION_MIN] = ENTRY(NAME##_min), [REDUCTION_MAX] = ENTRY(NAME##_max),                                      \
+        [REDUCTION_BITWISE_AND] = ENTRY(BITS##_and), [REDUCTION_BITWISE_OR] = ENTRY(BITS##_or),                        \
+        [REDUCTION_BITWISE_XOR] = ENTRY(BITS##_xor), [REDUCTION_LOGICAL_AND] = ENTRY(TRUTHS##_and),                    \
+        [REDUCTION_LOGICAL_OR] = ENTRY(TRUTHS##_or), [REDUCTION_LOGICAL_XOR] = ENTRY(TRUTHS##_xor)                     \
+    }
 
 const struct reduction REDUCTION_TABLE = {
     .name = REDUCTION_NAME,
@@ -379,12 +412,23 @@ const struct reduction REDUCTION_TABLE = {
             [WEFT_F64] = ENTRIES(f64, f64),
             [WEFT_F16] = ENTRIES(f16, f16),
             [WEFT_BF16] = ENTRIES(bf16, bf16),
-            [WEFT_I8] = ENTRIES(bits8, i8),
-            [WEFT_U8] = ENTRIES(bits8, u8),
-            [WEFT_I32] = ENTRIES(bits32, i32),
-            [WEFT_U32] = ENTRIES(bits32, u32),
-            [WEFT_I64] = ENTRIES(bits64, i64),
-            [WEFT_U64] = ENTRIES(bits64, u64),
+            [WEFT_I8] = INTEGER_ENTRIES(bits8, truth8, i8),
+            [WEFT_U8] = INTEGER_ENTRIES(bits8, truth8, u8),
+            [WEFT_I32] = INTEGER_ENTRIES(bits32, truth32, i32),
+            [WEFT_U32] = INTEGER_ENTRIES(bits32, truth32, u32),
+            [WEFT_I64] = INTEGER_ENTRIES(bits64, truth64, i64),
+            [WEFT_U64] = INTEGER_ENTRIES(bits64, truth64, u64),
+            [WEFT_BOOL] =
+                {
+                    [REDUCTION_MIN] = ENTRY(truth8_and),
+                    [REDUCTION_MAX] = ENTRY(truth8_or),
+                    [REDUCTION_BITWISE_AND] = ENTRY(truth8_and),
+                    [REDUCTION_BITWISE_OR] = ENTRY(truth8_or),
+                    [REDUCTION_BITWISE_XOR] = ENTRY(truth8_xor),
+                    [REDUCTION_LOGICAL_AND] = ENTRY(truth8_and),
+                    [REDUCTION_LOGICAL_OR] = ENTRY(truth8_or),
+                    [REDUCTION_LOGICAL_XOR] = ENTRY(truth8_xor),
+                },
         },
     .divide =
         {
@@ -405,6 +449,16 @@ const struct reduction REDUCTION_TABLE = {
             [WEFT_F64] = f64_multiply,
             [WEFT_F16] = f16_multiply,
             [WEFT_BF16] = bf16_multiply,
+        },
+    .truth =
+        {
+            [WEFT_I8] = truth8_values,
+            [WEFT_U8] = truth8_values,
+            [WEFT_I32] = truth32_values,
+            [WEFT_U32] = truth32_values,
+            [WEFT_I64] = truth64_values,
+            [WEFT_U64] = truth64_values,
+            [WEFT_BOOL] = truth8_values,
         },
     .stream = stream,
 };

@@ -13,6 +13,7 @@
  *  - min and max of floats: -0 is below +0; if any contribution is a NaN the result is one (IEEE 754-2019 minimum,
  *    maximum). So they do not depend on order.
  *  - A NaN result is always the one positive quiet NaN without payload (0x7fc00000 in f32), whatever the inputs were.
+ *  - Logical operations, and all operations on WEFT_BOOL, take anything but 0 as true and give 0 or 1.
  *  - One source is copied as it is, bit by bit, unless a finish follows.
  *
  * The processor's rounding and flush-to-zero modes must be the C standard's defaults; changing them changes the bits.
@@ -21,7 +22,8 @@
  *
  * A last step, fused into the same pass: division by a whole number (average; integers truncate towards zero), or
  * multiplication by a factor (scaled sum; f64 in f64, the other floats in f32 with the factor rounded to f32). The
- * quotient or product is then rounded to the type.
+ * quotient or product is then rounded to the type. Truth values are finished, too: a single source may hold others than
+ * 0 and 1.
  *
  * ## Memory
  *
@@ -59,6 +61,7 @@ enum reduction_finish_kind {
     REDUCTION_FINISH_NONE,
     REDUCTION_FINISH_DIVIDE,
     REDUCTION_FINISH_MULTIPLY, /**< floating-point types only */
+    REDUCTION_FINISH_TRUTH,    /**< integers and WEFT_BOOL only */
 };
 
 struct reduction_finish {
@@ -67,8 +70,8 @@ struct reduction_finish {
     double factor;
 };
 
-/** The finish that `op` asks for over `ranks` contributions. */
-struct reduction_finish reduction_finish_of(weft_op op, uint32_t ranks);
+/** The finish that `op` asks for over `ranks` contributions of `type`. */
+struct reduction_finish reduction_finish_of(weft_type type, weft_op op, uint32_t ranks);
 
 /**
  * Store T(0, source_count) over `sources`, finished, to each of `target_count` targets: `count` elements of `type`.

@@ -13,8 +13,14 @@ enum reduction_op {
     REDUCTION_PRODUCT,
     REDUCTION_MIN,
     REDUCTION_MAX,
+    REDUCTION_BITWISE_AND, /* these and the following: NULL for floating-point types */
+    REDUCTION_BITWISE_OR,
+    REDUCTION_BITWISE_XOR,
+    REDUCTION_LOGICAL_AND,
+    REDUCTION_LOGICAL_OR,
+    REDUCTION_LOGICAL_XOR,
 };
-#define REDUCTION_OPS 4
+#define REDUCTION_OPS 10
 
 /** target[i] = the canonical tree over element `offset` bytes + i of a fixed number of sources. */
 typedef void reduction_loop(void *target, const void *const *sources, uint64_t offset, uint64_t count);
@@ -26,8 +32,9 @@ struct reduction_loops {
 struct reduction {
     const char *name;
     struct reduction_loops loops[WEFT_TYPES][REDUCTION_OPS];
-    void (*divide[WEFT_TYPES])(void *target, uint64_t count, uint64_t divisor);
-    void (*multiply[WEFT_TYPES])(void *target, uint64_t count, double factor); /**< NULL for integers */
+    void (*divide[WEFT_TYPES])(void *target, uint64_t count, uint64_t divisor); /**< NULL for WEFT_BOOL */
+    void (*multiply[WEFT_TYPES])(void *target, uint64_t count, double factor);  /**< NULL for integers */
+    void (*truth[WEFT_TYPES])(void *target, uint64_t count); /**< 1 for anything but 0; NULL for floats */
     /** Copy past the caches; copy_fence() before the data is published. */
     void (*stream)(void *target, const void *source, uint64_t bytes);
 };

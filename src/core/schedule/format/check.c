@@ -162,11 +162,11 @@ static const char *format_check_kind(const struct schedule *schedule, const stru
     case STEP_EXCHANGE:
         if (step->value > EXCHANGE_NOTHING || schedule->step_count != 1 || schedule->segment_bytes)
             return "is an exchange of an unknown form, or not the only step";
-        if (step->operands && step->value != EXCHANGE_TAKE)
+        if (step->operands && step->value != EXCHANGE_TAKE && step->value != EXCHANGE_REDUCE)
             return "names a member, but its form takes from none";
         if (step->source_chunk && step->value == EXCHANGE_NOTHING)
             return "names a block, but its form takes none";
-        if (step->operands >= schedule->groups[step->peer].count)
+        if (step->operands >= schedule->groups[step->peer].count + (step->value == EXCHANGE_REDUCE))
             return "takes from a member that does not exist in the group";
         if (schedule->groups[step->peer].count != schedule->ranks)
             return "is an exchange among some of the ranks only";

@@ -9,13 +9,22 @@
 #include <string.h>
 
 static const char *const collective_names[COLLECTIVES] = {
-    [COLLECTIVE_ALLREDUCE] = "allreduce",     [COLLECTIVE_REDUCE_SCATTER] = "reduce_scatter",
-    [COLLECTIVE_ALLGATHER] = "allgather",     [COLLECTIVE_BROADCAST] = "broadcast",
-    [COLLECTIVE_REDUCE] = "reduce",           [COLLECTIVE_ALLTOALL] = "alltoall",
-    [COLLECTIVE_GATHER] = "gather",           [COLLECTIVE_SCATTER] = "scatter",
-    [COLLECTIVE_ALLGATHERV] = "allgatherv",   [COLLECTIVE_GATHERV] = "gatherv",
-    [COLLECTIVE_ALLTOALLV] = "alltoallv",     [COLLECTIVE_BARRIER] = "barrier",
+    [COLLECTIVE_ALLREDUCE] = "allreduce",
+    [COLLECTIVE_REDUCE_SCATTER] = "reduce_scatter",
+    [COLLECTIVE_ALLGATHER] = "allgather",
+    [COLLECTIVE_BROADCAST] = "broadcast",
+    [COLLECTIVE_REDUCE] = "reduce",
+    [COLLECTIVE_ALLTOALL] = "alltoall",
+    [COLLECTIVE_SCAN] = "scan",
+    [COLLECTIVE_EXSCAN] = "exscan",
+    [COLLECTIVE_GATHER] = "gather",
+    [COLLECTIVE_SCATTER] = "scatter",
+    [COLLECTIVE_ALLGATHERV] = "allgatherv",
+    [COLLECTIVE_GATHERV] = "gatherv",
+    [COLLECTIVE_ALLTOALLV] = "alltoallv",
+    [COLLECTIVE_BARRIER] = "barrier",
     [COLLECTIVE_SENDRECEIVE] = "sendreceive",
+    [COLLECTIVE_SCATTERV] = "scatterv",
 };
 
 static const char *const step_names[STEP_KINDS] = {
@@ -57,31 +66,41 @@ weft_status collective_parse(const char *name, enum collective *collective, stru
 bool collective_reduces(enum collective collective)
 {
     return collective == COLLECTIVE_ALLREDUCE || collective == COLLECTIVE_REDUCE_SCATTER ||
-           collective == COLLECTIVE_REDUCE;
+           collective == COLLECTIVE_REDUCE || collective_is_prefix(collective);
+}
+
+bool collective_is_prefix(enum collective collective)
+{
+    return collective == COLLECTIVE_SCAN || collective == COLLECTIVE_EXSCAN;
+}
+
+uint32_t collective_summed(enum collective collective, uint32_t rank, uint32_t ranks)
+{
+    return collective == COLLECTIVE_SCAN ? rank + 1 : collective == COLLECTIVE_EXSCAN ? rank : ranks;
 }
 
 bool collective_is_rooted(enum collective collective)
 {
     return collective == COLLECTIVE_BROADCAST || collective == COLLECTIVE_REDUCE || collective == COLLECTIVE_GATHER ||
-           collective == COLLECTIVE_SCATTER || collective == COLLECTIVE_GATHERV;
+           collective == COLLECTIVE_SCATTER || collective == COLLECTIVE_GATHERV || collective == COLLECTIVE_SCATTERV;
 }
 
 uint32_t collective_widest_input(enum collective collective, uint32_t ranks)
 {
     bool many = collective == COLLECTIVE_REDUCE_SCATTER || collective == COLLECTIVE_ALLTOALL ||
-                collective == COLLECTIVE_ALLTOALLV || collective == COLLECTIVE_SCATTER;
+                collective == COLLECTIVE_ALLTOALLV || collective == COLLECTIVE_SCATTER ||
+                collective == COLLECTIVE_SCATTERV;
     return many ? ranks : 1;
 }
 
 bool collective_is_vector(enum collective collective)
 {
-    return collective == COLLECTIVE_ALLGATHERV || collective == COLLECTIVE_GATHERV ||
-           collective == COLLECTIVE_ALLTOALLV;
+    return collective == COLLECTIVE_ALLGATHERV || collective_hides_sizes(collective);
 }
 
 bool collective_hides_sizes(enum collective collective)
 {
-    return collective == COLLECTIVE_GATHERV || collective == COLLECTIVE_ALLTOALLV;
+    return collective == COLLECTIVE_GATHERV || collective == COLLECTIVE_SCATTERV || collective == COLLECTIVE_ALLTOALLV;
 }
 
 const char *step_kind_name(enum step_kind kind)

@@ -18,18 +18,20 @@
  *     allgather(v)     1                ranks             INPUT is OUTPUT's block `rank`
  *     broadcast        1                1                 always: INPUT is OUTPUT, the one buffer, at every rank
  *     reduce           1                1 at root, else 0 INPUT is OUTPUT (root)
+ *     scan             1                1                 INPUT is OUTPUT
+ *     exscan           1                1, rank 0 none    INPUT is OUTPUT
  *     alltoall         ranks            ranks             INPUT is OUTPUT (schedule_shape.in_place)
  *     gather(v)        1                ranks at root     INPUT is OUTPUT's block `root` (root)
- *     scatter          ranks at root    1                 OUTPUT is INPUT's block `root` (root)
- *     alltoallv        ranks            ranks             never
+ *     scatter(v)       ranks at root    1                 OUTPUT is INPUT's block `root` (root)
+ *     alltoallv        ranks            ranks             never (the executor copies such an INPUT first)
  *     barrier          0                0
  *     sendreceive      1 at the sender  1 at the receiver never
  *
  * Every block is divided into `parts` nearly equal parts; a *chunk* is one part of one block, numbered block x parts +
  * part. Part i of n elements divided by d covers [min(i b, n), min((i+1) b, n)) with b = ceil(n / d) rounded up to 64
  * bytes' worth of elements, so parts begin on cache lines and the last may be short or empty. In the v-forms
- * (allgatherv, gatherv, alltoallv) each block has a size of its own, bound at start, and parts is 1. (INPUT of
- * allgatherv and gatherv is as large as OUTPUT's block `rank`.)
+ * (allgatherv, gatherv, scatterv, alltoallv) each block has a size of its own, bound at start, and parts is 1. (INPUT
+ * of allgatherv and gatherv is as large as OUTPUT's block `rank`, OUTPUT of scatterv as INPUT's.)
  *
  * SCRATCH has `scratch_chunks` chunks. Chunk c lies at c x width, where width is that of the parts of the current
  * segment (schedule_width), so consecutive chunks of SCRATCH lie as the parts of a block do. A chunk of SCRATCH holds
@@ -49,8 +51,8 @@
  * one iteration. An empty buffer has one iteration too. In allgatherv the largest block decides how many there are;
  * other blocks' segments may be empty.
  *
- * In gatherv and alltoallv no rank knows the sizes of all blocks (collective_hides_sizes()): the root of a gatherv
- * knows them all, other ranks know their own. So their schedules are the same for all sizes, are never segmented and
+ * In gatherv, scatterv and alltoallv no rank knows the sizes of all blocks (collective_hides_sizes()): the root of the
+ * first two knows them all, other ranks know their own. So their schedules are the same for all sizes, are never segmented and
  * consist of messages and copies.
  *
  * ## Lanes, waits, signals
@@ -120,16 +122,19 @@ enum collective {
     COLLECTIVE_ALLGATHER,
     COLLECTIVE_BROADCAST,
     COLLECTIVE_REDUCE,
+    COLLECTIVE_SCAN,   /**< rank r: the sum of the inputs of ranks 0 to r */
+    COLLECTIVE_EXSCAN, /**< rank r: the sum of the inputs of the ranks before it */
     COLLECTIVE_ALLTOALL,
     COLLECTIVE_GATHER,
     COLLECTIVE_SCATTER,
     COLLECTIVE_ALLGATHERV,
     COLLECTIVE_GATHERV,
+    COLLECTIVE_SCATTERV,
     COLLECTIVE_ALLTOALLV,
     COLLECTIVE_BARRIER,
     COLLECTIVE_SENDRECEIVE, /**< one message, from shape.root to shape.peer; the others have an empty schedule */
 };
-#define COLLECTIVES 13
+#define COLLECTIVES 16
 
 enum schedule_buffer {
     BUFFER_INPUT,
@@ -173,7 +178,8 @@ enum step_kind {
  * OUTPUT is written after. It is the only step of its schedule. `b` is step.source_chunk.
  */
 enum exchange {
-    EXCHANGE_REDUCE, /**< OUTPUT = canonical tree over block b of every rank's input, then finished */
+    EXCHANGE_REDUCE, /**< OUTPUT = canonical tree over block b of the inputs of the group's first `operands` ranks (0:
+                        all), then finished */
     EXCHANGE_GATHER, /**< OUTPUT block i = block b of the input of the group's rank i */
     EXCHANGE_TAKE,   /**< OUTPUT = block b of the input of the group's rank number `operands`; own rank: nothing if in
                         place */
@@ -207,7 +213,8 @@ struct step {
     uint8_t value_lag;   /**< STEP_AWAIT: iterations back */
     uint16_t wait_steps; /**< steps of wait_lane to have completed; 0: no wait */
     uint16_t
-        operands;  /**< STEP_REDUCE: how many; STEP_AWAIT: the lane awaited; STEP_REDUCE_SPREAD: the group spread to */
+        operands;  /**< STEP_REDUCE: how many; STEP_AWAIT: the lane awaited; STEP_REDUCE_SPREAD: the group spread to;
+                      STEP_EXCHANGE: see enum exchange */
     uint32_t peer; /**< a rank of the communicator, or a group's index */
     uint32_t source_chunk; /**< first chunk of source */
     uint32_t target_chunk; /**< first chunk of target */
@@ -265,10 +272,17 @@ weft_status collective_parse(const char *name, enum collective *collective, stru
 bool collective_reduces(enum collective collective);
 bool collective_is_rooted(enum collective collective);
 
-/** Whether blocks have sizes of their own (allgatherv, gatherv, alltoallv). */
+/** Whether rank r's sum is over the first ranks: r + 1 of them (scan) or r (exscan, which gives rank 0 nothing). */
+bool collective_is_prefix(enum collective collective);
+
+/** The ranks whose inputs the sum of `rank` is over, of `ranks`: the first so many; in an exscan 0 for rank 0. */
+uint32_t collective_summed(enum collective collective, uint32_t rank, uint32_t ranks);
+
+/** Whether blocks have sizes of their own (allgatherv, gatherv, scatterv, alltoallv). */
 bool collective_is_vector(enum collective collective);
 
-/** Whether ranks know only the sizes of their own blocks (gatherv except at the root, alltoallv): see "Segments". */
+/** Whether ranks know only the sizes of their own blocks (gatherv and scatterv except at the root, alltoallv): see
+ * "Segments". */
 bool collective_hides_sizes(enum collective collective);
 
 /** Blocks in the largest input of any rank: `ranks` where every rank sends something different to each, else 1. */

@@ -13,6 +13,7 @@ static uint32_t input_blocks(const struct schedule_shape *shape, uint32_t rank)
     case COLLECTIVE_ALLTOALLV:
         return shape->ranks;
     case COLLECTIVE_SCATTER:
+    case COLLECTIVE_SCATTERV:
         return rank == shape->root ? shape->ranks : 0;
     case COLLECTIVE_SENDRECEIVE:
         return rank == shape->root;
@@ -36,6 +37,8 @@ static uint32_t output_blocks(const struct schedule_shape *shape, uint32_t rank)
         return rank == shape->root ? shape->ranks : 0;
     case COLLECTIVE_REDUCE:
         return rank == shape->root;
+    case COLLECTIVE_EXSCAN:
+        return rank > 0;
     case COLLECTIVE_SENDRECEIVE:
         return rank == shape->peer;
     case COLLECTIVE_BARRIER:
@@ -158,19 +161,23 @@ uint32_t builder_group(struct builder *builder, const uint32_t *members, uint32_
     return schedule->group_count++;
 }
 
-uint32_t builder_group_of_all(struct builder *builder)
+uint32_t builder_group_of_first(struct builder *builder, uint32_t count)
 {
-    uint32_t ranks = builder->shape->ranks;
-    uint32_t *members = malloc(ranks * sizeof *members);
+    uint32_t *members = malloc(count * sizeof *members);
     if (!members) {
         builder->exhausted = true;
         return 0;
     }
-    for (uint32_t i = 0; i < ranks; i++)
+    for (uint32_t i = 0; i < count; i++)
         members[i] = i;
-    uint32_t group = builder_group(builder, members, ranks);
+    uint32_t group = builder_group(builder, members, count);
     free(members);
     return group;
+}
+
+uint32_t builder_group_of_all(struct builder *builder)
+{
+    return builder_group_of_first(builder, builder->shape->ranks);
 }
 
 bool builder_segment(struct builder *builder, uint64_t bytes, uint32_t slots)

@@ -73,8 +73,9 @@ struct dependency builder_all(uint32_t lane, uint32_t lag);
 /** The index of the group of these ranks, in this order; equal groups are one. */
 uint32_t builder_group(struct builder *builder, const uint32_t *members, uint32_t count);
 
-/** The group of all ranks of the communicator. */
+/** The group of all ranks of the communicator, and of its first `count`. */
 uint32_t builder_group_of_all(struct builder *builder);
+uint32_t builder_group_of_first(struct builder *builder, uint32_t count);
 
 /**
  * Loop over segments of `bytes` bytes when the blocks to schedule for are larger, with `slots` copies of scratch and

@@ -226,6 +226,35 @@ void write_direct_allgather(struct builder *builder)
     await_worked(&acts);
 }
 
+/* In place, others still read the input that is overwritten: the sum waits in scratch until all have worked. */
+void write_direct_scan(struct builder *builder)
+{
+    const struct schedule *schedule = builder->schedule;
+    uint32_t summed = collective_summed(schedule->collective, schedule->rank, schedule->ranks);
+    struct acts acts = acts_begin(builder, segment_for_all(builder));
+    if (summed)
+        builder_scratch(builder, 1);
+    direct_give(&acts, schedule->rank + 1 < schedule->ranks, NONE); /* nobody reads the last rank's */
+    if (summed && acts.end != acts.work) /* scratch is copied from there */
+        builder_hold(builder, acts.work, builder_all(acts.end, schedule->slots));
+    await_given(&acts);
+    if (summed)
+        builder_add(builder, acts.work,
+                    (struct step){.kind = STEP_GATHER_REDUCE,
+                                  .flags = STEP_FINISHES,
+                                  .peer = builder_group_of_first(builder, summed),
+                                  .source = BUFFER_INPUT,
+                                  .target = BUFFER_SCRATCH,
+                                  .chunks = 1});
+    worked(&acts);
+    await_worked(&acts);
+    if (!summed)
+        return;
+    if (acts.end != acts.work)
+        builder_hold(builder, acts.end, builder_all(acts.work, 0));
+    direct_copy_own(&acts, acts.end, BUFFER_SCRATCH, 0, 0);
+}
+
 /* In place, others still read the input that is overwritten: incoming blocks wait in scratch until all have worked. */
 void write_direct_alltoall(struct builder *builder)
 {

@@ -285,6 +285,13 @@ static const struct algorithm reduce[] = {
      canonical_if_all_aligned, refuses_two_levels, write_multi_level_reduce},
 };
 
+static const struct algorithm scan[] = {
+    EXCHANGE,
+    DIRECT(write_direct_scan),
+    {"recursive-doubling", "sums of twice as many ranks to a peer twice as far away each round; few messages",
+     canonical_always, refuses_nothing, write_doubling_scan},
+};
+
 static const struct algorithm alltoall[] = {
     EXCHANGE,
     DIRECT(write_direct_alltoall),
@@ -318,6 +325,10 @@ static const struct algorithm gatherv[] = {
     {"linear", "every rank straight to the root", canonical_always, refuses_many, write_linear_gather},
 };
 
+static const struct algorithm scatterv[] = {
+    {"linear", "the root straight to every rank", canonical_always, refuses_many, write_linear_scatter},
+};
+
 static const struct algorithm alltoallv[] = {
     {"pairwise", "exchange with the rank one farther away each round", canonical_always, refuses_many,
      write_pairwise_alltoall},
@@ -344,13 +355,22 @@ static const struct {
     const struct algorithm *algorithms;
     size_t count;
 } table[COLLECTIVES] = {
-    [COLLECTIVE_ALLREDUCE] = LIST(allreduce),     [COLLECTIVE_REDUCE_SCATTER] = LIST(reduce_scatter),
-    [COLLECTIVE_ALLGATHER] = LIST(allgather),     [COLLECTIVE_BROADCAST] = LIST(broadcast),
-    [COLLECTIVE_REDUCE] = LIST(reduce),           [COLLECTIVE_ALLTOALL] = LIST(alltoall),
-    [COLLECTIVE_GATHER] = LIST(gather),           [COLLECTIVE_SCATTER] = LIST(scatter),
-    [COLLECTIVE_ALLGATHERV] = LIST(allgatherv),   [COLLECTIVE_GATHERV] = LIST(gatherv),
-    [COLLECTIVE_ALLTOALLV] = LIST(alltoallv),     [COLLECTIVE_BARRIER] = LIST(barrier),
+    [COLLECTIVE_ALLREDUCE] = LIST(allreduce),
+    [COLLECTIVE_REDUCE_SCATTER] = LIST(reduce_scatter),
+    [COLLECTIVE_ALLGATHER] = LIST(allgather),
+    [COLLECTIVE_BROADCAST] = LIST(broadcast),
+    [COLLECTIVE_REDUCE] = LIST(reduce),
+    [COLLECTIVE_ALLTOALL] = LIST(alltoall),
+    [COLLECTIVE_GATHER] = LIST(gather),
+    [COLLECTIVE_SCATTER] = LIST(scatter),
+    [COLLECTIVE_ALLGATHERV] = LIST(allgatherv),
+    [COLLECTIVE_GATHERV] = LIST(gatherv),
+    [COLLECTIVE_ALLTOALLV] = LIST(alltoallv),
+    [COLLECTIVE_BARRIER] = LIST(barrier),
     [COLLECTIVE_SENDRECEIVE] = LIST(sendreceive),
+    [COLLECTIVE_SCATTERV] = LIST(scatterv),
+    [COLLECTIVE_SCAN] = LIST(scan),
+    [COLLECTIVE_EXSCAN] = LIST(scan),
 };
 
 const struct algorithm *algorithms_of(enum collective collective, size_t *count)
@@ -413,7 +433,7 @@ static void write_alone(struct builder *builder)
     stage.receive_lane = 0;
     bool in_place = builder->schedule->collective == COLLECTIVE_BROADCAST ||
                     (builder->schedule->collective == COLLECTIVE_ALLTOALL && builder->shape->in_place);
-    if (builder->schedule->input_blocks && !in_place)
+    if (builder->schedule->input_blocks && builder->schedule->output_blocks && !in_place)
         stage_alone(&stage, 1);
 }
 

@@ -59,6 +59,11 @@ void write_exchange(struct builder *builder)
         step.source_chunk = schedule->rank;
         widest = schedule->ranks;
         break;
+    case COLLECTIVE_SCAN:
+    case COLLECTIVE_EXSCAN:
+        step.operands = (uint16_t)collective_summed(schedule->collective, schedule->rank, schedule->ranks);
+        step.value = step.operands ? EXCHANGE_REDUCE : EXCHANGE_NOTHING;
+        break;
     case COLLECTIVE_REDUCE:
         step.value = takes ? EXCHANGE_REDUCE : EXCHANGE_NOTHING;
         break;

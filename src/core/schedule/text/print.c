@@ -43,7 +43,10 @@ static void print_exchange(FILE *out, const struct step *step)
 {
     switch (step->value) {
     case EXCHANGE_REDUCE:
-        fprintf(out, ", sum of block %u to output", step->source_chunk);
+        fprintf(out, ", sum of block %u", step->source_chunk);
+        if (step->operands)
+            fprintf(out, " of the first %u", step->operands);
+        fprintf(out, " to output");
         break;
     case EXCHANGE_GATHER:
         fprintf(out, ", block %u of each to output", step->source_chunk);

@@ -289,7 +289,7 @@ static bool read_deliver(struct read_steps_reading *reading)
            take_peer(reading, false);
 }
 
-/* "all, sum of block 0 to output", "all, block 0 of each to output", "all, block 0 of member 2 to output", "all" */
+/* "all, sum of block 0 to output", "all, sum of block 0 of the first 3 to output", "all, block 0 of each to output", "all, block 0 of member 2 to output", "all" */
 static bool read_exchange(struct read_steps_reading *reading)
 {
     struct scanner *scanner = reading->scanner;
@@ -303,6 +303,10 @@ static bool read_exchange(struct read_steps_reading *reading)
         !scanner_number(scanner, "a block", 0, CHUNK_MOST, &block))
         return false;
     reading->step.value = EXCHANGE_REDUCE;
+    if (sums && scanner_takes(scanner, "of") &&
+        (!scanner_expects(scanner, "the") || !scanner_expects(scanner, "first") ||
+         !scanner_number(scanner, "a number of members", 1, UINT16_MAX, &member)))
+        return false;
     if (!sums) {
         if (!scanner_expects(scanner, "of"))
             return false;

@@ -11,7 +11,7 @@
 
 /*
  * The expected content of block `block` of a rank's output: a leaf, or (of a sum) a leaf in whose column all ranks'
- * leaves must be summed.
+ * leaves must be summed (in a scan: those of the first ranks).
  */
 static struct value expected(const struct verify_machine *machine, uint32_t rank, uint32_t block, uint32_t iteration,
                              uint32_t part)
@@ -21,11 +21,14 @@ static struct value expected(const struct verify_machine *machine, uint32_t rank
         return verify_leaf(machine, 0, rank, iteration, part);
     case COLLECTIVE_ALLREDUCE:
     case COLLECTIVE_REDUCE:
+    case COLLECTIVE_SCAN:
+    case COLLECTIVE_EXSCAN:
         return verify_leaf(machine, 0, 0, iteration, part);
     case COLLECTIVE_BROADCAST:
     case COLLECTIVE_SENDRECEIVE:
         return verify_leaf(machine, machine->shape->root, 0, iteration, part);
     case COLLECTIVE_SCATTER:
+    case COLLECTIVE_SCATTERV:
         return verify_leaf(machine, machine->shape->root, rank, iteration, part);
     case COLLECTIVE_ALLTOALL:
     case COLLECTIVE_ALLTOALLV:
@@ -35,17 +38,20 @@ static struct value expected(const struct verify_machine *machine, uint32_t rank
     }
 }
 
-/* Whether a sum is the canonical one, or, where that is not promised, any sum with each rank's leaf once. */
-static bool is_sum_of_all(struct verify_machine *machine, symbol sum, bool canonical)
+/*
+ * Whether a rank's sum is the canonical one of the first `summed` ranks, or, where that is not promised, any sum with
+ * the leaf of each once.
+ */
+static bool is_sum_of(struct verify_machine *machine, symbol sum, uint32_t summed, bool canonical)
 {
-    if (canonical && machine->canonical)
+    if (canonical && machine->canonical && machine->canonical_ranks == summed)
         return sum == machine->canonical;
-    for (uint32_t rank = 0; rank < machine->ranks; rank++)
+    for (uint32_t rank = 0; rank < summed; rank++)
         machine->operands[rank] = 1 + rank;
     if (!canonical)
-        return symbols_is_sum_of(machine->symbols, sum, machine->operands, machine->ranks, true);
-    machine->canonical =
-        symbols_finish(machine->symbols, symbols_tree(machine->symbols, machine->operands, machine->ranks));
+        return symbols_is_sum_of(machine->symbols, sum, machine->operands, summed, true);
+    machine->canonical = symbols_finish(machine->symbols, symbols_tree(machine->symbols, machine->operands, summed));
+    machine->canonical_ranks = summed;
     return sum == machine->canonical;
 }
 
@@ -71,13 +77,14 @@ bool verify_check_value(struct verify_machine *machine, uint32_t rank, uint32_t 
     struct value value = cell->value;
     struct value wanted = expected(machine, rank, block, iteration, part);
     bool reduces = collective_reduces(machine->shape->collective), canonical = machine->schedules[rank]->canonical;
+    const uint32_t summed = collective_summed(machine->shape->collective, rank, machine->ranks);
     if (machine->useful)
         machine->useful[cell->writer] |= USE_READ;
     if (reduces && !canonical && machine->shape->collective == COLLECTIVE_ALLREDUCE && rank > 0) {
         /* the same as rank 0's, which has been checked */
         if (verify_same(value, machine->cells[verify_cell_at(machine, 0, REGION_OUTPUT, iteration, part)].value))
             return true;
-    } else if (reduces ? value.column == wanted.column && is_sum_of_all(machine, value.sum, canonical)
+    } else if (reduces ? value.column == wanted.column && is_sum_of(machine, value.sum, summed, canonical)
                        : verify_same(value, wanted)) {
         return true;
     }
@@ -89,7 +96,7 @@ bool verify_check_value(struct verify_machine *machine, uint32_t rank, uint32_t 
     return verify_complain(machine, NULL, "rank %u ends with %s%s in block %u, part %u, iteration %u, instead of %s%s",
                            rank, has, value.column == wanted.column ? "" : " of another block, part or segment", block,
                            part, iteration,
-                           wanted.sum ? should : "a sum of all ranks' inputs, each once, equal on all ranks",
+                           wanted.sum ? should : "a sum of the ranks' inputs, each once, equal on all ranks",
                            writer_text(machine, cell, writer, sizeof writer));
 }
 
@@ -244,6 +251,7 @@ static void machine_lay_out(struct verify_machine *machine)
         switch (machine->shape->collective) {
         case COLLECTIVE_REDUCE_SCATTER:
         case COLLECTIVE_SCATTER:
+        case COLLECTIVE_SCATTERV:
             regions[REGION_OUTPUT] =
                 (struct region){regions[REGION_INPUT].base + rank * parts, regions[REGION_INPUT].stride};
             break;

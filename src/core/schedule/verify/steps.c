@@ -286,7 +286,8 @@ static bool steps_exchange(struct verify_machine *machine, struct thread *thread
     if (blocks > schedule->output_blocks)
         return verify_complain(machine, thread, "gives %u blocks to an output of %u", blocks, schedule->output_blocks);
     if (step->value == EXCHANGE_REDUCE)
-        value.sum = symbols_finish(machine->symbols, symbols_tree(machine->symbols, machine->operands, group->count));
+        value.sum = symbols_finish(machine->symbols, symbols_tree(machine->symbols, machine->operands,
+                                                                  step->operands ? step->operands : group->count));
     for (uint32_t block = 0; block < blocks; block++) {
         if (step->value != EXCHANGE_REDUCE)
             value.sum = machine->operands[step->value == EXCHANGE_GATHER ? block : step->operands];

@@ -39,6 +39,7 @@ void write_direct_alltoall(struct builder *builder);
 void write_direct_gather(struct builder *builder);
 void write_direct_scatter(struct builder *builder);
 void write_direct_barrier(struct builder *builder);
+void write_direct_scan(struct builder *builder); /* and exscan */
 
 void write_one_shot(struct builder *builder);
 void write_pairwise_allreduce(struct builder *builder);
@@ -50,6 +51,8 @@ void write_pairwise_alltoall(struct builder *builder);  /* and alltoallv */
 void write_ring_allreduce(struct builder *builder);
 void write_ring_reduce_scatter(struct builder *builder);
 void write_ring_allgather(struct builder *builder); /* and allgatherv */
+
+void write_doubling_scan(struct builder *builder); /* and exscan */
 
 void write_recursive_doubling(struct builder *builder);
 void write_halving_doubling(struct builder *builder);
@@ -84,8 +87,8 @@ void write_multi_level_broadcast(struct builder *builder);       /* binomial tre
 void write_multi_level_broadcast_chain(struct builder *builder); /* chains of heads */
 void write_multi_level_reduce(struct builder *builder);
 
-void write_linear_gather(struct builder *builder); /* and gatherv */
-void write_linear_scatter(struct builder *builder);
+void write_linear_gather(struct builder *builder);  /* and gatherv */
+void write_linear_scatter(struct builder *builder); /* and scatterv */
 void write_message(struct builder *builder);
 
 #endif

@@ -158,8 +158,9 @@ struct verify_machine {
     uint16_t epoch;                       /* grows with each binding: a channel's state of an earlier one is ignored */
     tick *clock_at_end;                   /* room for one clock */
 
-    symbol *operands;  /* room for one symbol a rank */
-    symbol canonical;  /* the finished canonical sum of all ranks; SYMBOL_NONE: not made yet */
+    symbol *operands; /* room for one symbol a rank */
+    symbol canonical; /* the finished canonical sum of the first canonical_ranks; SYMBOL_NONE: not made yet */
+    uint32_t canonical_ranks;
     uint8_t *useful;   /* of each step of each rank, and one more: enum use; NULL: not checked */
     uint32_t stepping; /* the step that stores now; the one more: none */
     struct error *error;
@@ -269,6 +270,8 @@ static inline uint32_t verify_size_name(const struct verify_machine *machine, ui
     bool input = kind == REGION_INPUT || kind == REGION_EXPOSED;
     if (machine->shape->collective == COLLECTIVE_ALLTOALLV)
         return input ? rank * machine->ranks + chunk : chunk * machine->ranks + rank;
+    if (machine->shape->collective == COLLECTIVE_SCATTERV)
+        return input ? chunk : rank;
     return input ? rank : chunk;
 }
 
