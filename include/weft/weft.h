@@ -271,7 +271,7 @@ WEFT_API weft_status weft_init(const weft_config *config, weft_context **context
  *
  * Errors: WEFT_ERROR_STATE if operations are in flight or a group is open; WEFT_ERROR_MISMATCH if the ranks' calls on
  * the world differ and no operation has found it yet; WEFT_ERROR_PEER, WEFT_ERROR_TIMEOUT or WEFT_ERROR_ABORTED if the
- * job fails meanwhile; WEFT_ERROR_SYSTEM if a requested trace cannot be written.
+ * job fails meanwhile; the status of a failure that no call has returned; WEFT_ERROR_SYSTEM if a requested trace cannot be written.
  */
 WEFT_API weft_status weft_finalize(weft_context *context);
 
@@ -662,8 +662,8 @@ WEFT_API weft_status weft_reduce(const void *input, void *output, size_t count, 
 /**
  * Scan: rank r gets the combination of the inputs of ranks 0 to r.
  *
- * `input` and `output` hold `count` elements. The result has the bits of an all-reduce among these ranks alone. Any op
- * but WEFT_AVERAGE. In place: input == output.
+ * `input` and `output` hold `count` elements. Sums are in the canonical order of these ranks (see "The same bits"). Any
+ * op but WEFT_AVERAGE. In place: input == output.
  */
 WEFT_API weft_status weft_scan(const void *input, void *output, size_t count, weft_type type, weft_op op,
                                weft_comm *comm);
@@ -743,7 +743,7 @@ WEFT_API weft_status weft_scatterv(const void *input, const size_t *counts, cons
  * This rank sends send_counts[j] elements from input + send_displacements[j] to rank j, and receives receive_counts[j]
  * elements from rank j at output + receive_displacements[j]. Each array has an entry for each rank. Displacements are in
  * elements and may be NULL, which packs the blocks in rank order. In place: input == output, and send and receive counts
- * and displacements are the same; then the input is copied first.
+ * and displacements are the same; then the input's blocks are copied first, which needs as much memory again.
  *
  * Errors: WEFT_ERROR_MISMATCH also if rank i's count for j differs from what j expects of i, or the type differs and the
  * count is not 0; the message has both counts. Ranks that exchange nothing may pass different types.

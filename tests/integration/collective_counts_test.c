@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts that ranks do not share: gatherv and scatterv where only the root knows all of them, types that matter only where elements
- * move, and the message when a rank gives other than what another one expects of it.
+ * Counts that ranks do not share: gatherv and scatterv where only the root knows all of them, types that matter only
+ * where elements move, and the message when a rank gives other than what another one expects of it.
  */
 #include "../world.h"
 #include "base/random.h"

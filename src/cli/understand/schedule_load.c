@@ -104,7 +104,7 @@ static weft_status prove_and_tell(const struct schedule_text *written, const str
                 shape->ranks == 1 ? "" : "s", load.nodes, load.nodes == 1 ? "" : "s", steps, sends,
                 !collective_reduces(shape->collective) ? "every block once, where it belongs"
                 : schedules[0]->canonical              ? "sums in the canonical order"
-                                                       : "sums of everybody's, each once, in an order of its own");
+                                          : "sums of every contribution, each once, in an order of its own");
         if (shape->collective != COLLECTIVE_BARRIER)
             status = print_times(schedules, *shape, file, output, error);
     }

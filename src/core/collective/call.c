@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 /* ---- sizes ---- */
 
@@ -176,9 +175,17 @@ static weft_status check_own_block(const struct call *call, uint32_t rank, struc
     return check_buffer(call, gets ? call->output : call->input, bytes, gets ? "output" : "input", error);
 }
 
-static bool are_equal(const size_t *a, const size_t *b, uint32_t ranks)
+/* Whether both sides of an alltoallv have the same blocks. */
+static bool are_same_blocks(const struct call_vectors *vectors, uint32_t ranks)
 {
-    return a == b || (a && b && memcmp(a, b, ranks * sizeof *a) == 0);
+    uint64_t packed = 0;
+    for (uint32_t i = 0; i < ranks; packed += vectors->input_counts[i++]) {
+        const uint64_t from = vectors->input_displacements ? vectors->input_displacements[i] : packed;
+        const uint64_t to = vectors->output_displacements ? vectors->output_displacements[i] : packed;
+        if (vectors->input_counts[i] != vectors->output_counts[i] || (vectors->input_counts[i] && from != to))
+            return false;
+    }
+    return true;
 }
 
 /* Whether what overlaps is the one buffer of a call in place. Of an alltoallv both sides must be the same. */
@@ -187,8 +194,7 @@ static bool vectors_are_in_place(const struct call *call, uint32_t rank, uint32_
     const struct call_vectors *vectors = call->vectors;
     const char *larger = call->output, *smaller = call->input;
     if (call->collective == COLLECTIVE_ALLTOALLV)
-        return larger == smaller && are_equal(vectors->input_counts, vectors->output_counts, ranks) &&
-               are_equal(vectors->input_displacements, vectors->output_displacements, ranks);
+        return larger == smaller && are_same_blocks(vectors, ranks);
     const size_t *counts = vectors->output_counts, *displacements = vectors->output_displacements;
     if (call->collective == COLLECTIVE_SCATTERV) {
         counts = vectors->input_counts;
@@ -308,20 +314,9 @@ uint64_t call_given_count(const struct call *call, uint32_t rank, uint32_t ranks
     return count;
 }
 
-uint64_t call_input_copied(const struct call *call, uint32_t ranks)
+bool call_exchanges_in_place(const struct call *call)
 {
-    uint64_t packed = 0, most = 0;
-    if (call->collective != COLLECTIVE_ALLTOALLV || call->input != call->output)
-        return 0;
-    const struct call_vectors *vectors = call->vectors;
-    for (uint32_t i = 0; i < ranks; i++) {
-        uint64_t end =
-            (vectors->input_displacements ? vectors->input_displacements[i] : packed) + vectors->input_counts[i];
-        packed += vectors->input_counts[i];
-        if (vectors->input_counts[i] && end > most)
-            most = end;
-    }
-    return most * weft_type_size(call->type);
+    return call->collective == COLLECTIVE_ALLTOALLV && call->input && call->input == call->output;
 }
 
 /* ---- for people ---- */

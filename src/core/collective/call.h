@@ -67,11 +67,8 @@ uint64_t call_block_bytes(const struct call *call, uint32_t ranks);
  */
 uint64_t call_given_count(const struct call *call, uint32_t rank, uint32_t ranks);
 
-/**
- * Bytes from the beginning of a checked call's input that have to be copied before it begins: those of an alltoallv in
- * place, whose blocks arrive where others are still to be sent from; 0 otherwise.
- */
-uint64_t call_input_copied(const struct call *call, uint32_t ranks);
+/** Whether a checked call is an alltoallv in place: blocks arrive where others are still to be sent from. */
+bool call_exchanges_in_place(const struct call *call);
 
 /** The code for operation_entry.collective: enum collective, or, after those, its purpose. */
 static inline uint8_t call_code(const struct call *call)

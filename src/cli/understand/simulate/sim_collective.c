@@ -53,7 +53,8 @@ static const char *const unit_names[SIMULATED_UNITS] = {"rank", "node", "leaf", 
 static double whole_bytes(const struct schedule_shape *shape)
 {
     bool blocks = shape->collective != COLLECTIVE_ALLREDUCE && shape->collective != COLLECTIVE_BROADCAST &&
-                  shape->collective != COLLECTIVE_REDUCE && shape->collective != COLLECTIVE_SENDRECEIVE;
+                  shape->collective != COLLECTIVE_REDUCE && shape->collective != COLLECTIVE_SENDRECEIVE &&
+                  !collective_is_prefix(shape->collective);
     return (double)shape->block_bytes * (blocks ? shape->ranks : 1);
 }
 
@@ -65,6 +66,8 @@ static double bus_factor(const struct schedule_shape *shape)
         return 2 * (n - 1) / n;
     case COLLECTIVE_BROADCAST:
     case COLLECTIVE_REDUCE:
+    case COLLECTIVE_SCAN:
+    case COLLECTIVE_EXSCAN:
     case COLLECTIVE_SENDRECEIVE:
         return 1;
     default:

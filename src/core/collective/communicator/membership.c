@@ -296,7 +296,7 @@ static weft_status regroup_running(weft_context *context, struct error *error)
         context_break_replace(context, error);
     else if (!context->has_left)
         context_repair(context);
-    return status;
+    return context_report(context, status);
 }
 
 /* ---- survivors and members ---- */

@@ -510,7 +510,7 @@ static bool diagnosis_pass_on(weft_context *context, uint32_t rank, const struct
     return true;
 }
 
-/* In gatherv and alltoallv a message has shown that two ranks disagree on their counts. */
+/* In gatherv, scatterv and alltoallv a message has shown that two ranks disagree on their counts. */
 static void end_with_message(weft_context *context, const struct diagnosis_operation *theirs)
 {
     const struct diagnosis *diagnosis = &context->diagnosis;

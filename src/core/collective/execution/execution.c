@@ -35,6 +35,8 @@ void execution_release(struct weft_request *request)
 {
     weft_context *context = request->comm->context;
     request->state = EXECUTION_FREE;
+    free(request->copied);
+    request->copied = NULL;
     request->next = context->idle;
     context->idle = request;
 }
@@ -44,6 +46,7 @@ void execution_free_all(weft_context *context)
     for (struct weft_request *request = context->all, *next; request; request = next) {
         next = request->next_of_all;
         heap_free(context->heap, request->scratch);
+        free(request->copied);
         free(request);
     }
     context->all = context->idle = NULL;
@@ -72,7 +75,7 @@ struct segment execution_segment(const struct schedule *schedule, uint64_t block
     return segment;
 }
 
-/* Scratch, room for what arrives, and a copy of an input that cannot stay where it is; one piece that the request keeps. */
+/* Scratch and room for what arrives, in one piece that the request keeps. */
 static weft_status bind_scratch(struct weft_request *request, struct error *error)
 {
     const struct schedule *schedule = request->schedule;
@@ -82,8 +85,6 @@ static weft_status bind_scratch(struct weft_request *request, struct error *erro
     bytes = binding->scratch_bytes * schedule->slots;
     for (uint32_t lane = 0; lane < schedule->lane_count; lane++)
         bytes += request->entry->arrival_chunks[lane] * width;
-    const uint64_t copied = call_input_copied(request->call, schedule->ranks);
-    bytes += copied;
     if (!bytes)
         return WEFT_OK;
     if (bytes > request->scratch_room) {
@@ -102,11 +103,33 @@ static weft_status bind_scratch(struct weft_request *request, struct error *erro
         binding->arrivals[lane] = free_place;
         free_place += request->entry->arrival_chunks[lane] * width;
     }
-    if (copied) {
-        copy_bytes(free_place, binding->input, copied, false);
-        binding->input = free_place;
-    }
     return WEFT_OK;
+}
+
+/* Room for the blocks of an input that is copied when the operation begins, packed. */
+static weft_status bind_copy(struct weft_request *request, struct error *error)
+{
+    const struct call *call = request->call;
+    uint64_t bytes = 0;
+    if (!call_exchanges_in_place(call))
+        return WEFT_OK;
+    for (uint32_t i = 0; i < request->schedule->ranks; i++)
+        bytes += call->vectors->input_counts[i] * request->binding.element;
+    request->copied = malloc(bytes ? bytes : 1);
+    return request->copied ? WEFT_OK : error_memory(error, bytes, "the copy of an alltoallv's input");
+}
+
+static void copy_input(struct weft_request *request)
+{
+    const struct call_vectors *vectors = request->call->vectors;
+    const uint64_t element = request->binding.element;
+    uint64_t packed = 0;
+    for (uint32_t i = 0; i < request->schedule->ranks; packed += vectors->input_counts[i++])
+        copy_bytes(request->copied + packed * element,
+                   request->binding.input +
+                       (vectors->input_displacements ? vectors->input_displacements[i] : packed) * element,
+                   vectors->input_counts[i] * element, false);
+    request->binding.input = request->copied;
 }
 
 static weft_status execution_bind(struct weft_request *request, uint64_t block_bytes, struct error *error)
@@ -133,7 +156,8 @@ static weft_status execution_bind(struct weft_request *request, uint64_t block_b
     binding->finishing = reduction_finish_of(call->type, call->op, schedule->ranks);
     if (collective_reduces(call->collective) && binding->finishing.kind != REDUCTION_FINISH_NONE)
         binding->finish = &binding->finishing;
-    return bind_scratch(request, error);
+    const weft_status status = bind_copy(request, error);
+    return status == WEFT_OK ? bind_scratch(request, error) : status;
 }
 
 /* ---- where chunks lie ---- */
@@ -147,6 +171,8 @@ static void vector_block(const struct weft_request *request, enum schedule_buffe
     const bool is_input = buffer == BUFFER_INPUT && vectors->input_counts;
     const size_t *counts = is_input ? vectors->input_counts : vectors->output_counts;
     const size_t *displacements = is_input ? vectors->input_displacements : vectors->output_displacements;
+    if (buffer == BUFFER_INPUT && request->copied)
+        displacements = NULL;
     if (buffer == BUFFER_INPUT ? !vectors->input_counts : !vectors->output_counts) { /* the one block of this rank */
         *first = 0;
         *count = (counts ? counts : vectors->input_counts)[request->schedule->rank];
@@ -287,6 +313,8 @@ static void execution_begin(struct weft_request *request)
         request->lanes_left += !empty;
     }
     request->state = EXECUTION_RUNNING;
+    if (request->copied)
+        copy_input(request);
     operation_log_phase(request, request->in_wait ? OPERATION_BLOCKING : OPERATION_RUNNING);
     if (request->comm->context->trace)
         trace_begin(request);

@@ -200,11 +200,12 @@ struct reduction_tree {
 static void reduce_block(const struct reduction_tree *tree, void *target, uint64_t offset, uint64_t bytes)
 {
     const uint64_t count = bytes / tree->element;
-    if (tree->source_count == 1)
-        copy_bytes(target, (const char *)tree->sources[0] + offset, bytes, false);
+    const char *first = (const char *)tree->sources[0] + offset;
+    if (tree->source_count == 1 && target != first) /* in place, only the finish is left */
+        copy_bytes(target, first, bytes, false);
     else if (has_loop(tree->source_count))
         run_loop(tree->loops, tree->source_count, target, tree->sources, offset, count);
-    else
+    else if (tree->source_count > 1)
         many_sources(tree->loops, target, tree->sources, tree->source_count, offset, count);
     reduction_finish(tree->reduction, tree->type, target, count, tree->finish);
 }

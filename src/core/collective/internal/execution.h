@@ -105,6 +105,7 @@ struct weft_request {
 
     void *scratch; /**< kept between uses */
     uint64_t scratch_room;
+    char *copied; /**< the blocks of an input in place, from begin to release; NULL: none */
 };
 
 /**

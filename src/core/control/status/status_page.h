@@ -18,7 +18,7 @@
 
 #include "core/control/control.h"
 
-#define STATUS_PAGE_MAGIC      0x0064726f42746658 /**< also identifies the layout: increment with each change */
+#define STATUS_PAGE_MAGIC      0x0064726f42746659 /**< also identifies the layout: increment with each change */
 #define STATUS_PAGE_FILE       "weft-status"      /**< the memfd's name */
 #define STATUS_PAGE_TEXT_BYTES 64
 #define STATUS_PAGE_WAIT       1.0 /**< seconds that other hosts' ranks have to answer */

@@ -30,7 +30,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STREAM_VERSION      2
+#define STREAM_VERSION      3
 #define STREAM_HOST_BYTES   64
 #define STREAM_PREFIX_BYTES 96
 #define STREAM_HELLO_BYTES  (STREAM_PREFIX_BYTES + 12 + SECRET_BYTES)

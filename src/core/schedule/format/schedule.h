@@ -52,8 +52,8 @@
  * other blocks' segments may be empty.
  *
  * In gatherv, scatterv and alltoallv no rank knows the sizes of all blocks (collective_hides_sizes()): the root of the
- * first two knows them all, other ranks know their own. So their schedules are the same for all sizes, are never segmented and
- * consist of messages and copies.
+ * first two knows them all, other ranks know their own. So their schedules are the same for all sizes, are never
+ * segmented and consist of messages and copies.
  *
  * ## Lanes, waits, signals
  *

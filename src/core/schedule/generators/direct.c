@@ -235,7 +235,7 @@ void write_direct_scan(struct builder *builder)
     if (summed)
         builder_scratch(builder, 1);
     direct_give(&acts, schedule->rank + 1 < schedule->ranks, NONE); /* nobody reads the last rank's */
-    if (summed && acts.end != acts.work) /* scratch is copied from there */
+    if (summed && acts.end != acts.work)                            /* scratch is copied from there */
         builder_hold(builder, acts.work, builder_all(acts.end, schedule->slots));
     await_given(&acts);
     if (summed)

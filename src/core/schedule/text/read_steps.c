@@ -289,7 +289,10 @@ static bool read_deliver(struct read_steps_reading *reading)
            take_peer(reading, false);
 }
 
-/* "all, sum of block 0 to output", "all, sum of block 0 of the first 3 to output", "all, block 0 of each to output", "all, block 0 of member 2 to output", "all" */
+/*
+ * "all, sum of block 0 to output", "all, sum of block 0 of the first 3 to output", "all, block 0 of each to output",
+ * "all, block 0 of member 2 to output", "all"
+ */
 static bool read_exchange(struct read_steps_reading *reading)
 {
     struct scanner *scanner = reading->scanner;

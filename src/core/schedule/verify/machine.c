@@ -96,7 +96,10 @@ bool verify_check_value(struct verify_machine *machine, uint32_t rank, uint32_t 
     return verify_complain(machine, NULL, "rank %u ends with %s%s in block %u, part %u, iteration %u, instead of %s%s",
                            rank, has, value.column == wanted.column ? "" : " of another block, part or segment", block,
                            part, iteration,
-                           wanted.sum ? should : "a sum of the ranks' inputs, each once, equal on all ranks",
+                           wanted.sum ? should
+                           : collective_is_prefix(machine->shape->collective)
+                               ? "a sum of the first ranks' inputs, each once"
+                               : "a sum of all ranks' inputs, each once, equal on all ranks",
                            writer_text(machine, cell, writer, sizeof writer));
 }
 
@@ -236,9 +239,10 @@ static void machine_lay_out(struct verify_machine *machine)
         };
         if (machine->scopes.shm) {
             sizes[REGION_EXPOSED] = sizes[REGION_INPUT];
-            /* A rank without output can spread to others' (reduce). */
-            sizes[REGION_SPREAD] = sizes[REGION_OUTPUT]
-                                       ? sizes[REGION_OUTPUT]
+            /* A rank without output can spread to others' (reduce, exscan). */
+            sizes[REGION_SPREAD] = sizes[REGION_OUTPUT] ? sizes[REGION_OUTPUT]
+                                   : collective_is_prefix(machine->shape->collective)
+                                       ? parts
                                        : machine->schedules[machine->shape->root]->output_blocks * parts;
         }
         for (unsigned kind = 0; kind < REGIONS; kind++) {

@@ -38,6 +38,7 @@ struct attachment {
 struct heap_books {
     pthread_mutex_t lock;
     struct heap_blocks blocks;
+    uint64_t touching; /* bytes that threads are about to touch */
     struct attachment *attachments;
 };
 
@@ -60,17 +61,18 @@ static weft_status out_of_heap(const struct heap *heap, uint64_t bytes, struct e
 }
 
 /*
- * Touch [offset, offset + bytes), which has been handed out: a failure now is a message, a failure later would be SIGBUS.
- * Without the lock, as it may take seconds, and other threads (a helper that sends heartbeats) need memory meanwhile;
- * and piece by piece, because the kernel holds up other changes of the address space during each.
+ * Touch [offset, offset + bytes), which has been handed out: a failure now is a message, a failure later would be
+ * SIGBUS. `others`: bytes that other threads are about to touch. Without the lock, as it may take seconds, and other
+ * threads (a helper that sends heartbeats) need memory meanwhile. Piece by piece, because the kernel holds up other
+ * changes of the address space during each.
  */
-static weft_status touch(const struct heap *heap, uint64_t offset, uint64_t bytes, struct error *error)
+static weft_status touch(const struct heap *heap, uint64_t offset, uint64_t bytes, uint64_t others, struct error *error)
 {
     if (bytes >= LOOK_FROM) {
         struct limits limits;
         weft_status status = limits_read(&limits, error);
         if (status == WEFT_OK)
-            status = limits_check(&limits, 0, bytes + SPARE, "an allocation of shared memory", error);
+            status = limits_check(&limits, 0, bytes + others + SPARE, "an allocation of shared memory", error);
         if (status != WEFT_OK)
             return status;
     }
@@ -107,11 +109,13 @@ static weft_status grow(struct heap *heap, uint64_t bytes, uint64_t alignment, s
 }
 
 /* A block that has just been handed out; nobody else knows it yet. If its memory cannot be had it is free again. */
-static weft_status warm_up(struct heap *heap, struct heap_block *block, struct error *error)
+static weft_status warm_up(struct heap *heap, struct heap_block *block, uint64_t others, struct error *error)
 {
     struct heap_books *books = heap->books;
-    weft_status status = touch(heap, block->offset + block->bytes - block->cold, block->cold, error);
+    const uint64_t cold = block->cold;
+    weft_status status = touch(heap, block->offset + block->bytes - cold, cold, others, error);
     pthread_mutex_lock(&books->lock);
+    books->touching -= cold;
     if (status == WEFT_OK)
         block->cold = 0;
     else
@@ -142,9 +146,12 @@ weft_status heap_alloc(struct heap *heap, uint64_t bytes, void **pointer, struct
         heap_blocks_hand_out(&books->blocks, block);
     char *place = status == WEFT_OK ? heap->base + block->offset : NULL;
     const bool is_cold = status == WEFT_OK && block->cold;
+    const uint64_t others = books->touching;
+    if (is_cold)
+        books->touching += block->cold;
     pthread_mutex_unlock(&books->lock);
     if (is_cold)
-        status = warm_up(heap, block, error);
+        status = warm_up(heap, block, others, error);
     if (status != WEFT_OK)
         return status;
     memset(place, 0, dirty < bytes ? dirty : bytes);

@@ -61,7 +61,7 @@ bool heap_free(struct heap *heap, void *pointer);
 void heap_assign(struct heap *heap, void *pointer, const void *owner);
 void heap_free_assigned(struct heap *heap, const void *owner);
 
-/** Bytes allocated (rounded up to 128 each), and bytes ever touched. */
+/** Bytes allocated (rounded up to 128 each), and bytes from the beginning that have ever been handed out. */
 uint64_t heap_in_use(const struct heap *heap);
 uint64_t heap_touched(const struct heap *heap);
 

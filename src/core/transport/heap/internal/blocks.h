@@ -22,7 +22,7 @@
 struct heap_block {
     uint64_t offset, bytes;
     bool is_free;
-    uint64_t cold;                      /**< trailing bytes of which pages may be untouched; the caller's to clear */
+    uint64_t cold;                      /**< trailing bytes with pages that may be untouched; the caller's to clear */
     const void *owner;                  /**< of an allocated block; NULL: none. The caller's */
     struct heap_block *before, *after;  /**< in address order */
     struct heap_block *next, *previous; /* in the bin, the hash chain (next only) or the spare list (next only) */
@@ -46,7 +46,7 @@ void heap_blocks_close(struct heap_blocks *blocks);
 /** Reserve records for allocating or growing by one block, which then cannot fail half-way. False: out of memory. */
 bool heap_blocks_reserve(struct heap_blocks *blocks);
 
-/** Allocate a block of `bytes` with the alignment, cold or not, from free blocks below `reached`; NULL if there is none. */
+/** Allocate a block with the alignment, cold or not, from free blocks below `reached`; NULL if there is none. */
 struct heap_block *heap_blocks_take(struct heap_blocks *blocks, uint64_t bytes, uint64_t alignment);
 
 /**
