@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Communicators: collectives and messages on arrays, blocking or as requests.
+
+Arrays are NumPy arrays, tensors of PyTorch on the CPU, or objects with __dlpack__(). Nothing is copied, except an input that is not
+contiguous. Collectives that join or divide do so along the first axis: an all-gather of arrays of shape (n, m) over 4 ranks has the shape
+(4 n, m). Results are made where no `out` is given; `out` may be the input (in place) wherever the shapes are the same.
+"""
+from __future__ import annotations
+
+import struct
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+
+from . import _native, ops
+from .buffers import NUMBERS, Buffer, buffer_of, contiguous, empty_like
+from .errors import ArgumentError, check, result
+
+_NUMBERS = {name: number for number, name in enumerate(_native.OPERATIONS)}
+_NOTHING = Buffer(0, 0, NUMBERS["u8"], (), None)
+
+
+class Call(NamedTuple):
+    """An operation on checked buffers, and its result for the program."""
+
+    name: str
+    input: Buffer
+    output: Buffer
+    count: int
+    result: Any
+    op: ops.Op = ops.SUM
+    root: int = 0
+    vectors: Optional[Tuple[Optional[bytes], ...]] = None
+
+
+def _pack(numbers: Optional[Sequence[int]], what: str) -> Optional[bytes]:
+    if numbers is None:
+        return None
+    try:
+        return struct.pack(f"@{len(numbers)}N", *numbers)
+    except struct.error as error:
+        raise ArgumentError(f"{what} must be whole numbers from 0 on, one for each rank: {list(numbers)}") from error
+
+
+class Operations:
+    """Collectives and messages. What they return is up to `_do()`: results (Communicator), or requests (Communicator.start)."""
+
+    size: int
+    rank: int
+
+    def _do(self, call: Call) -> Any:
+        raise NotImplementedError
+
+    # Arguments
+
+    def _input(self, given: Any) -> Tuple[Any, Buffer]:
+        given = contiguous(given)
+        return given, buffer_of(given, "the input")
+
+    def _output(self, out: Optional[Any], like: Any, shape: Tuple[int, ...], source: Buffer) -> Tuple[Any, Buffer]:
+        """`out`, or a new array of `shape`; checked against what the operation writes."""
+        out = empty_like(like, shape) if out is None else out
+        buffer = buffer_of(out, "the output", written=True)
+        count = 1
+        for extent in shape:
+            count *= extent
+        if buffer.count != count or buffer.type != source.type:
+            raise ArgumentError(f"the output has {buffer.count} elements of type {_native.TYPES[buffer.type]}; the operation gives {count} of "
+                                f"type {_native.TYPES[source.type]}: pass an output of shape {shape}")
+        return out, buffer
+
+    def _joined(self, shape: Tuple[int, ...]) -> Tuple[int, ...]:
+        return (self.size * shape[0], *shape[1:]) if shape else (self.size,)
+
+    def _divided(self, shape: Tuple[int, ...]) -> Tuple[int, ...]:
+        if not shape or shape[0] % self.size:
+            raise ArgumentError(f"an input of shape {shape} cannot be divided among {self.size} ranks: its first axis must be a multiple of that")
+        return (shape[0] // self.size, *shape[1:])
+
+    def _reduced(self, name: str, given: Any, op: ops.Op, out: Optional[Any]) -> Any:
+        given, source = self._input(given)
+        out, target = self._output(out, given, source.shape, source)
+        return self._do(Call(name, source, target, source.count, out, op))
+
+    # Collectives
+
+    def allreduce(self, input: Any, op: ops.Op = ops.SUM, *, out: Optional[Any] = None) -> Any:
+        """Combine the inputs of all ranks, element by element; every rank gets the result, with the same bits."""
+        return self._reduced("allreduce", input, op, out)
+
+    def scan(self, input: Any, op: ops.Op = ops.SUM, *, out: Optional[Any] = None) -> Any:
+        """Rank r gets the combination of the inputs of ranks 0 to r."""
+        return self._reduced("scan", input, op, out)
+
+    def exscan(self, input: Any, op: ops.Op = ops.SUM, *, out: Optional[Any] = None) -> Any:
+        """Rank r gets the combination of the inputs of the ranks before it; the output of rank 0 is left as it is."""
+        return self._reduced("exscan", input, op, out)
+
+    def reduce(self, input: Any, op: ops.Op = ops.SUM, *, root: int = 0, out: Optional[Any] = None) -> Any:
+        """Combine the inputs of all ranks; the root gets the result, others None."""
+        given, source = self._input(input)
+        if self.rank != root:
+            return self._do(Call("reduce", source, _NOTHING, source.count, None, op, root))
+        out, target = self._output(out, given, source.shape, source)
+        return self._do(Call("reduce", source, target, source.count, out, op, root))
+
+    def reduce_scatter(self, input: Any, op: ops.Op = ops.SUM, *, out: Optional[Any] = None) -> Any:
+        """Combine the inputs of all ranks; rank r gets block r of the result."""
+        given, source = self._input(input)
+        out, target = self._output(out, given, self._divided(source.shape), source)
+        return self._do(Call("reduce_scatter", source, target, target.count, out, op))
+
+    def allgather(self, input: Any, *, out: Optional[Any] = None) -> Any:
+        """Every rank gets the inputs of all ranks, in rank order."""
+        given, source = self._input(input)
+        out, target = self._output(out, given, self._joined(source.shape), source)
+        return self._do(Call("allgather", source, target, source.count, out))
+
+    def broadcast(self, buffer: Any, *, root: int = 0) -> Any:
+        """Copy the root's buffer to the buffer of every rank; returns the buffer."""
+        target = buffer_of(buffer, "the buffer", written=self.rank != root)
+        return self._do(Call("broadcast", _NOTHING, target, target.count, buffer, root=root))
+
+    def alltoall(self, input: Any, *, out: Optional[Any] = None) -> Any:
+        """Block j of rank i's input becomes block i of rank j's output."""
+        given, source = self._input(input)
+        self._divided(source.shape)
+        out, target = self._output(out, given, source.shape, source)
+        return self._do(Call("alltoall", source, target, source.count // self.size, out))
+
+    def gather(self, input: Any, *, root: int = 0, out: Optional[Any] = None) -> Any:
+        """The root gets the inputs of all ranks, in rank order; others None."""
+        given, source = self._input(input)
+        if self.rank != root:
+            return self._do(Call("gather", source, _NOTHING, source.count, None, root=root))
+        out, target = self._output(out, given, self._joined(source.shape), source)
+        return self._do(Call("gather", source, target, source.count, out, root=root))
+
+    def scatter(self, input: Optional[Any] = None, *, root: int = 0, out: Optional[Any] = None) -> Any:
+        """Rank r gets block r of the root's input. Ranks other than the root pass `out`, and no input."""
+        if self.rank != root:
+            if out is None:
+                raise ArgumentError(f"rank {self.rank} receives from a scatter, and does not know the shape of its block: pass out")
+            target = buffer_of(out, "the output", written=True)
+            return self._do(Call("scatter", _NOTHING, target, target.count, out, root=root))
+        given, source = self._input(input)
+        out, target = self._output(out, given, self._divided(source.shape), source)
+        return self._do(Call("scatter", source, target, target.count, out, root=root))
+
+    def barrier(self) -> Any:
+        """Return when all ranks have called it."""
+        return self._do(Call("barrier", _NOTHING, _NOTHING, 0, None))
+
+    # Blocks of different sizes. Counts and displacements are in elements.
+
+    def allgatherv(self, input: Any, counts: Sequence[int], out: Any, *, displacements: Optional[Sequence[int]] = None) -> Any:
+        """Rank r's input of counts[r] elements becomes the elements of `out` from displacements[r] on (None: one block after the other)."""
+        _, source = self._input(input)
+        target = self._places(out, counts, displacements, source.type)
+        return self._do(Call("allgatherv", source, target, 0, out, vectors=(None, None, _pack(counts, "counts"),
+                                                                            _pack(displacements, "displacements"))))
+
+    def gatherv(self, input: Any, counts: Sequence[int], out: Optional[Any] = None, *, root: int = 0,
+                displacements: Optional[Sequence[int]] = None) -> Any:
+        """As allgatherv(), to the root alone. Other ranks need to know only their own count."""
+        _, source = self._input(input)
+        self._own(counts, source.count, "input")
+        target = self._places(out, counts, displacements, source.type) if self.rank == root else _NOTHING._replace(type=source.type)
+        return self._do(Call("gatherv", source, target, 0, out if self.rank == root else None, root=root,
+                             vectors=(None, None, _pack(counts, "counts"), _pack(displacements, "displacements"))))
+
+    def scatterv(self, input: Optional[Any], counts: Sequence[int], out: Any, *, root: int = 0,
+                 displacements: Optional[Sequence[int]] = None) -> Any:
+        """Rank r's output of counts[r] elements comes from the root's input, from displacements[r] on. Others know only their own count."""
+        target = buffer_of(out, "the output", written=True)
+        self._own(counts, target.count, "output")
+        source = self._places(input, counts, displacements, target.type, False) if self.rank == root else _NOTHING._replace(type=target.type)
+        return self._do(Call("scatterv", source, target, 0, out, root=root,
+                             vectors=(_pack(counts, "counts"), _pack(displacements, "displacements"), None, None)))
+
+    def alltoallv(self, input: Any, send_counts: Sequence[int], out: Any, receive_counts: Sequence[int], *,
+                  send_displacements: Optional[Sequence[int]] = None, receive_displacements: Optional[Sequence[int]] = None) -> Any:
+        """send_counts[j] elements go to rank j, receive_counts[j] come from it."""
+        source = self._places(input, send_counts, send_displacements, None, False)
+        target = self._places(out, receive_counts, receive_displacements, source.type)
+        return self._do(Call("alltoallv", source, target, 0, out,
+                             vectors=(_pack(send_counts, "send_counts"), _pack(send_displacements, "send_displacements"),
+                                      _pack(receive_counts, "receive_counts"), _pack(receive_displacements, "receive_displacements"))))
+
+    def _own(self, counts: Sequence[int], count: int, which: str) -> None:
+        if len(counts) != self.size or counts[self.rank] != count:
+            raise ArgumentError(f"counts must have {self.size} entries, and that of rank {self.rank} must be {count}, the number of elements of "
+                                f"its {which}: {list(counts)}")
+
+    def _places(self, given: Any, counts: Sequence[int], displacements: Optional[Sequence[int]], kind: Optional[int],
+                written: bool = True) -> Buffer:
+        """A buffer that holds a block for each rank."""
+        which = "output" if written else "input"
+        if given is None:
+            raise ArgumentError(f"rank {self.rank} must pass an {which}")
+        buffer = buffer_of(given, f"the {which}", written)
+        if len(counts) != self.size or (displacements is not None and len(displacements) != self.size):
+            raise ArgumentError(f"counts and displacements must have an entry for each of the {self.size} ranks")
+        if kind is not None and buffer.type != kind:
+            raise ArgumentError(f"the {which} is of type {_native.TYPES[buffer.type]}, the other side of type {_native.TYPES[kind]}")
+        ends: List[int] = []
+        for rank, count in enumerate(counts):
+            begin = displacements[rank] if displacements is not None else ends[-1] if ends else 0
+            ends.append(begin + count)
+            if count and begin + count > buffer.count:
+                raise ArgumentError(f"the block of rank {rank} ends at element {begin + count}, but the {which} has {buffer.count}")
+        return buffer
+
+    # Messages
+
+    def send(self, input: Any, peer: int) -> Any:
+        """Send the elements of `input` to a rank, which must call receive()."""
+        _, source = self._input(input)
+        return self._do(Call("send", source, _NOTHING, source.count, None, root=peer))
+
+    def receive(self, out: Any, peer: int) -> Any:
+        """Receive as many elements as `out` has from a rank; returns `out`."""
+        target = buffer_of(out, "the output", written=True)
+        return self._do(Call("receive", _NOTHING, target, target.count, out, root=peer))
+
+
+class Request:
+    """A started operation. Its buffers must not be touched before wait() has returned."""
+
+    def __init__(self, communicator: "Communicator", handle: Any, call: Call):
+        self._communicator, self._handle, self._call = communicator, handle, call
+        communicator.context._pending[id(self)] = self  # keeps the buffers alive, too
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended, well or not; wait() says which."""
+        if self._handle is None:
+            return True
+        self._communicator.context._check_usable()
+        return result(_native.done(self._communicator._handle, self._handle))
+
+    def wait(self) -> Any:
+        """Wait for the end; returns what the blocking operation returns, or raises what it raises."""
+        if self._handle is not None:
+            self._communicator.context._check_usable()
+            handle, self._handle = self._handle, None
+            self._communicator.context._pending.pop(id(self), None)
+            check(_native.wait(self._communicator._handle, handle))
+        return self._call.result
+
+
+def wait_all(requests: Sequence[Request]) -> List[Any]:
+    """Wait for all of them; their results. If several fail, the first failure is raised after all have ended."""
+    results: List[Any] = []
+    first: Optional[Exception] = None
+    for request in requests:
+        try:
+            results.append(request.wait())
+        except Exception as error:  # pylint: disable=broad-except
+            first = first or error
+    if first:
+        raise first
+    return results
+
+
+class _Started(Operations):
+    """The operations of a communicator as requests."""
+
+    def __init__(self, communicator: "Communicator"):
+        self.communicator, self.size, self.rank = communicator, communicator.size, communicator.rank
+
+    def _do(self, call: Call) -> Request:
+        handle = result(_native.start(*self.communicator._arguments(call)))
+        return Request(self.communicator, handle, call)
+
+
+class Communicator(Operations):
+    """Ranks that communicate. Collectives block; those of `start` return requests.
+
+        world = weft.init()
+        total = world.allreduce(gradient)
+        request = world.start.allreduce(gradient)
+        ...
+        total = request.wait()
+    """
+
+    def __init__(self, context: Any, handle: Any, is_world: bool = False):
+        self.context, self._handle, self._is_world = context, handle, is_world
+        self.rank, self.size, self.local_rank, self.local_size, self.node, self.nodes = _native.describe(handle)
+        self.start = _Started(self)
+
+    def __repr__(self) -> str:
+        return f"<weft.Communicator: rank {self.rank} of {self.size}>"
+
+    def _arguments(self, call: Call) -> Tuple[Any, ...]:
+        self.context._check_usable()
+        if self._handle is None:
+            raise ArgumentError("the communicator was freed")
+        kind = call.output.type if call.input is _NOTHING else call.input.type
+        return (self._handle, _NUMBERS[call.name], call.input.address, call.output.address, call.count, kind, call.op.kind, call.op.factor,
+                call.root, call.vectors)
+
+    def _do(self, call: Call) -> Any:
+        check(_native.run(*self._arguments(call)))
+        return call.result
+
+    def host(self, rank: int) -> str:
+        """The name of the host that a rank runs on."""
+        if not 0 <= rank < self.size:
+            raise ArgumentError(f"there is no rank {rank}; there are 0 to {self.size - 1}")
+        return _native.host(self._handle, rank)
+
+    # Making others. Each is an operation of this communicator: all its ranks call it.
+
+    def _made(self, handle: Any) -> Optional["Communicator"]:
+        return None if handle is None else Communicator(self.context, handle)
+
+    def split(self, color: int, key: int = 0) -> Optional["Communicator"]:
+        """Communicators of the ranks with equal colors, in the order of their keys. None for a negative color: in none of them."""
+        self.context._check_usable()
+        return self._made(result(_native.split(self._handle, color, key)))
+
+    def subset(self, ranks: Sequence[int]) -> Optional["Communicator"]:
+        """A communicator of these ranks, in this order. Only they call it."""
+        self.context._check_usable()
+        return self._made(result(_native.subset(self._handle, tuple(ranks))))
+
+    def free(self) -> None:
+        """Free it; all its ranks do. The world is freed by finalize()."""
+        self.context._check_usable()
+        check(_native.free(self._handle))
+        self._handle = None
+
+    # Settings, equal on all ranks
+
+    def set_algorithm(self, collective: str, algorithm: Optional[str]) -> None:
+        """Use this algorithm for a collective ("allreduce", "ring"); None: what the tuner chooses. `weft explain` lists them."""
+        check(_native.set_algorithm(self._handle, collective, algorithm))
+
+    def set_reproducible(self, reproducible: bool = True) -> None:
+        """Sums in the canonical order on any placement of ranks."""
+        check(_native.set_reproducible(self._handle, reproducible))
+
+    def set_time_limit(self, seconds: float) -> None:
+        """The longest that an operation may wait for a rank that is alive; 0: the default."""
+        check(_native.set_time_limit(self._handle, seconds))
