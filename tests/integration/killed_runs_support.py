@@ -132,7 +132,9 @@ def survives(name, launch, words, kills, ranks, source, every=1, spares=0, progr
     if source == "memory":
         steps = [event["step"] for event in events if event["event"] == "step"]
         expect(f"{name}: every step is reported", sorted(set(steps)) == list(range(1, steps_of_run + 1)), steps)
-        expect(f"{name}: none is repeated", len(steps) <= steps_of_run + len(kills), steps)
+        # The others report the last step again, since rank 0 may have died before it did; and it may have been a step ahead of them.
+        again = sum(2 if isinstance(lost, list) and 0 in lost else 1 for _, lost in kills)
+        expect(f"{name}: none but the last is repeated", len(steps) <= steps_of_run + again, steps)
     for event in recoveries:
         print(f"{name}: after step {event['step']} of {event['step_before']} with {event['ranks']} ranks: agreed in "
               f"{event['agree_seconds']:.3f} s, rebuilt in {event['rebuild_seconds']:.3f}, restored in {event['restore_seconds']:.3f}",
