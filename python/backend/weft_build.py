@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the wheel of the package weft (PEP 517) with the C compiler alone: nothing is downloaded.
 
-libweft is found, in this order, in the directory that WEFT_BUILD names; where pkg-config says that it is installed; in the directory
+libweft is found, in this order, in the directory that WEFT_BUILD names (headers: include/ in it or beside it); where pkg-config says that it is installed; in the directory
 build/ of the repository. The extension remembers that place.
 """
 import base64
@@ -10,6 +10,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 import sysconfig
 import tempfile
 import zipfile
@@ -44,8 +45,9 @@ def find_libweft():
     if installed:
         return pkg_config("--variable=includedir"), installed
     build = os.path.abspath(chosen or os.path.join(ROOT, "build"))
-    headers = os.path.join(ROOT, "include")
-    if not os.path.exists(os.path.join(build, "libweft.so")) or not os.path.exists(os.path.join(headers, "weft", "weft.h")):
+    places = [os.path.join(place, "include") for place in (build, os.path.dirname(build), ROOT)]
+    headers = next((place for place in places if os.path.exists(os.path.join(place, "weft", "weft.h"))), None)
+    if not os.path.exists(os.path.join(build, "libweft.so")) or not headers:
         raise BuildError("libweft was not found: run make in Weft's repository, or install it (make install), or set WEFT_BUILD to the directory "
                          "of libweft.so")
     return headers, build
@@ -60,6 +62,8 @@ def header_version(headers):
 
 
 def compile_extension(path):
+    if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
+        raise BuildError("the package is for CPython 3.9 and later with its interpreter lock")
     headers, libraries = find_libweft()
     if header_version(headers) != VERSION:
         raise BuildError(f"this package is for libweft {VERSION}, but {headers}/weft/weft.h is of version {header_version(headers)}")
@@ -67,9 +71,10 @@ def compile_extension(path):
     if not os.path.exists(os.path.join(includes, "Python.h")):
         raise BuildError(f"{includes}/Python.h is missing: install CPython's headers (Debian: python3-dev)")
     sources = sorted(os.path.join(HERE, "src", name) for name in os.listdir(os.path.join(HERE, "src")) if name.endswith(".c"))
-    command = [*shlex.split(os.environ.get("CC", "cc")), "-std=gnu11", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wno-unused-parameter",
-               "-Wno-missing-field-initializers", *shlex.split(os.environ.get("CFLAGS", "")), "-shared", f"-I{headers}", f"-I{includes}", *sources, "-o", path, f"-L{libraries}",
-               "-lweft", f"-Wl,-rpath,{libraries}"]
+    words = lambda name, default="": shlex.split(os.environ.get(name, default))
+    command = [*words("CC", "cc"), "-std=gnu11", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wno-unused-parameter",
+               "-Wno-missing-field-initializers", *words("CFLAGS"), "-shared", f"-I{headers}", f"-I{includes}", *sources, "-o", path,
+               f"-L{libraries}", "-lweft", f"-Wl,-rpath,{libraries}"]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode != 0:
         raise BuildError(f"the extension was not compiled: {shlex.join(command)}\n{done.stdout}")

@@ -43,7 +43,7 @@ PyObject *native_host(PyObject *self, PyObject *arguments)
     weft_comm *comm;
     if (!PyArg_ParseTuple(arguments, "Oi", &capsule, &rank) || !(comm = comm_of(capsule)))
         return NULL;
-    return PyUnicode_FromString(weft_comm_host(comm, rank));
+    return native_text(weft_comm_host(comm, rank));
 }
 
 PyObject *native_split(PyObject *self, PyObject *arguments)

@@ -2,11 +2,18 @@
 /* The module weft._native: its functions, and the names and numbers that Python shares with libweft. */
 #include "native.h"
 
+#include <string.h>
+
+PyObject *native_text(const char *text)
+{
+    return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+}
+
 PyObject *native_outcome(weft_status status, const weft_context *context)
 {
     if (status == WEFT_OK)
         Py_RETURN_NONE;
-    return Py_BuildValue("is", (int)status, weft_message(context));
+    return Py_BuildValue("iN", (int)status, native_text(weft_message(context)));
 }
 
 /* The names of statuses, types or operations, in the order of their numbers. */

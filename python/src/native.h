@@ -26,6 +26,9 @@
 /** None, or the tuple (status, message) of a failure; `context` may be NULL. A new reference. */
 PyObject *native_outcome(weft_status status, const weft_context *context);
 
+/** A new str; bytes that are no UTF-8 (libweft cuts long messages) are replaced. */
+PyObject *native_text(const char *text);
+
 /** A function that takes its arguments as a tuple. */
 typedef PyObject *native_function(PyObject *self, PyObject *arguments);
 

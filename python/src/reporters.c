@@ -26,9 +26,12 @@ PyObject *native_report(PyObject *self, PyObject *arguments)
     long long step;
     double value;
     weft_reporter *reporter;
+    weft_status status;
     if (!PyArg_ParseTuple(arguments, "OsLd", &capsule, &name, &step, &value) || !(reporter = reporter_of(capsule)))
         return NULL;
-    return native_outcome(weft_report(reporter, name, step, value), NULL);
+    Py_BEGIN_ALLOW_THREADS /* files and pipes may be slow */
+        status = weft_report(reporter, name, step, value);
+    Py_END_ALLOW_THREADS return native_outcome(status, NULL);
 }
 
 PyObject *native_progress(PyObject *self, PyObject *arguments)
@@ -36,17 +39,23 @@ PyObject *native_progress(PyObject *self, PyObject *arguments)
     PyObject *capsule;
     double done, total, seconds_left;
     weft_reporter *reporter;
+    weft_status status;
     if (!PyArg_ParseTuple(arguments, "Oddd", &capsule, &done, &total, &seconds_left) ||
         !(reporter = reporter_of(capsule)))
         return NULL;
-    return native_outcome(weft_report_progress(reporter, done, total, seconds_left), NULL);
+    Py_BEGIN_ALLOW_THREADS /* files and pipes may be slow */
+        status = weft_report_progress(reporter, done, total, seconds_left);
+    Py_END_ALLOW_THREADS return native_outcome(status, NULL);
 }
 
 PyObject *native_flush(PyObject *self, PyObject *arguments)
 {
     PyObject *capsule;
     weft_reporter *reporter;
+    weft_status status;
     if (!PyArg_ParseTuple(arguments, "O", &capsule) || !(reporter = reporter_of(capsule)))
         return NULL;
-    return native_outcome(weft_reporter_flush(reporter), NULL);
+    Py_BEGIN_ALLOW_THREADS /* files and pipes may be slow */
+        status = weft_reporter_flush(reporter);
+    Py_END_ALLOW_THREADS return native_outcome(status, NULL);
 }

@@ -34,7 +34,7 @@ def rank_reductions():
             if world.rank:
                 same(world.exscan(mine), parts[:world.rank].sum(0).astype(kind))
             else:
-                world.exscan(mine)
+                same(world.exscan(mine), numpy.zeros(shape, kind))
             last = world.size - 1
             got = world.reduce(mine, root=last)
             assert (got is None) == (world.rank != last)
@@ -127,6 +127,19 @@ def rank_requests_and_messages():
         world.send(mine, (rank + 1) % size)
         world.receive(received, (rank + size - 1) % size)
     same(received, numpy.full(5, (rank + size - 1) % size, "i8"))
+    with weft.group():  # what is passed may be temporary
+        world.send(numpy.arange(20, dtype="i8")[::2], (rank + 1) % size)
+        request = world.start.receive(numpy.empty(10, "i8"), (rank + size - 1) % size)
+        total = world.allreduce(numpy.float64(rank) * 2)
+        filler = [numpy.full(20, -7, "i8") for _ in range(50)]
+        with pytest.raises(weft.StateError, match="end of its group"):
+            request.wait()
+    same(request.wait(), numpy.arange(20, dtype="i8")[::2])
+    assert total == size * (size - 1) and filler
+    with pytest.raises(KeyError):
+        with weft.group():
+            world.receive(received, (rank + 1) % size)  # never begins
+            raise KeyError("within the group")
     world.start.barrier().wait()
     forgotten = world.start.allreduce(numpy.ones(3, "f4"))  # finalize() waits for it
     assert forgotten is not None
@@ -150,11 +163,15 @@ def rank_views():
     view = registered[10:20]
     del registered
     same(world.allreduce(view), numpy.full((10, 3), world.size * (world.size - 1) / 2))
-    kept = weft.empty(10)
+    kept = weft.empty(numpy.int64(10))
     weft.finalize()
     kept += 1  # still there, though no rank reads it any more
     assert weft.init().size == world.size
+    other = weft.empty(10)
+    same(other, numpy.zeros(10, "f4"))
     same(weft.world().allreduce(kept), numpy.full(10, world.size, "f4"))
+    with pytest.raises(weft.StateError, match="weft.finalize"):
+        world.host(0)
 
 
 def rank_communicators():

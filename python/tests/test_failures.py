@@ -42,6 +42,12 @@ def rank_bad_arguments():
             (lambda: world.allgatherv(good, [4], good), "an entry for each of the 2 ranks"),
             (lambda: world.allgatherv(good, [4, 4], good), "the block of rank 1 ends at element 8, but the output has 4"),
             (lambda: world.gatherv(good, [5, 5], good), "must be 4, the number of elements of its input"),
+            (lambda: world.allgatherv(good, [3, 4] if world.rank == 0 else [4, 3], numpy.empty(8, "f4")), "must be 4, the number of elements"),
+            (lambda: world.allgatherv(good, [4, -1], good), "from 0 on"),
+            (lambda: world.allgatherv(good, [4, 0.5], good), "must be whole numbers"),
+            (lambda: world.broadcast(numpy.float64(0), root=1 - world.rank), "is read-only"),
+            (lambda: world.allreduce(good, good), "the operation is of type ndarray"),
+            (lambda: weft.Context(rank=1), "without ranks"),
             (lambda: world.host(2), "there is no rank 2"),
             (lambda: Strided(good).array.setflags(write=False) or world.broadcast(good, root=1 - world.rank), "is read-only"),
     ]:
@@ -61,8 +67,10 @@ def rank_dlpack():
     assert (total == world.size * numpy.arange(4)).all()
     world.allreduce(numpy.ones(4, "f4"), out=Strided(total))
     assert (total == world.size).all()
+    grid = numpy.arange(16, dtype="f4").reshape(4, 4)
+    assert (world.allreduce(Strided(grid[:, ::2])) == world.size * grid[:, ::2]).all()  # a copy
     with pytest.raises(weft.ArgumentError, match="not contiguous"):
-        world.allreduce(Strided(numpy.ones((4, 4), "f4")[:, ::2]), out=numpy.empty((4, 2), "f4"))
+        world.allreduce(numpy.ones((4, 2), "f4"), out=Strided(grid[:, ::2]))
 
 
 def rank_mismatch():
@@ -116,6 +124,20 @@ def rank_forks():
     world.barrier()
 
 
+def rank_forgets():
+    world = weft.init()
+    request = world.start.allreduce(numpy.ones(3 + world.rank))
+    assert request is not None
+    with pytest.raises(weft.MismatchError, match="allreduce"):
+        weft.finalize()
+    weft.finalize()
+
+
+def rank_ends_badly():
+    world = weft.init()
+    world.start.allreduce(numpy.ones(3 + world.rank))
+
+
 def rank_without_job():
     for call in (weft.world, lambda: weft.empty(3), lambda: weft.abort("no")):
         with pytest.raises(weft.StateError, match="call weft.init"):
@@ -152,6 +174,16 @@ def test_a_rank_that_dies_is_named(job):
 
 def test_forked_processes_are_refused(job):
     job(rank_forks)
+
+
+def test_a_failed_request_that_nobody_waits_for(job):
+    job(rank_forgets)
+    ended = job(rank_ends_badly, expect_failure=True)
+    assert "weft: ranks disagree" in ended.said
+
+
+def test_every_status_has_a_class():
+    assert set(weft._native.STATUSES[1:]) == set(weft.errors.CLASSES)
 
 
 def test_calls_without_a_job(job):

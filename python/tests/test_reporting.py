@@ -30,6 +30,6 @@ def test_nothing_happens_without_a_listener():
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_a_place_that_cannot_be_written_is_told(tmp_path):
+def test_a_place_that_cannot_be_written_is_a_warning(tmp_path):
     done = run({"WEFT_METRICS": str(tmp_path / "missing" / "file")})
-    assert done.returncode == 1 and "SystemRefusedError" in done.stderr and "missing" in done.stderr
+    assert done.returncode == 0 and "RuntimeWarning: no metrics are reported" in done.stderr and "missing" in done.stderr

@@ -14,7 +14,7 @@ from .errors import ArgumentError
 
 NUMBERS = {name: number for number, name in enumerate(_native.TYPES)}
 _ARRAY_TYPES = {"f4": "f32", "f8": "f64", "f2": "f16", "i1": "i8", "u1": "u8", "i4": "i32", "u4": "u32", "i8": "i64", "u8": "u64", "b1": "bool"}
-_TORCH_TYPES = {"torch.float32": "f32", "torch.float64": "f64", "torch.float16": "f16", "torch.bfloat16": "bf16", "torch.int8": "i8",
+_TORCH_TYPES = {"torch.uint32": "u32", "torch.uint64": "u64", "torch.float32": "f32", "torch.float64": "f64", "torch.float16": "f16", "torch.bfloat16": "bf16", "torch.int8": "i8",
                 "torch.uint8": "u8", "torch.int32": "i32", "torch.int64": "i64", "torch.bool": "bool"}
 _DLPACK_TYPES = {(2, 32): "f32", (2, 64): "f64", (2, 16): "f16", (4, 16): "bf16", (0, 8): "i8", (1, 8): "u8", (0, 32): "i32", (1, 32): "u32",
                  (0, 64): "i64", (1, 64): "u64", (6, 8): "bool"}
@@ -63,9 +63,9 @@ def _of_array(array: Any, what: str, written: bool) -> Buffer:
     if strides is not None and not _is_packed(shape, strides, int(kind[2:])):
         raise _refuse(what, "is not contiguous", "pass numpy.ascontiguousarray() of an input, and a contiguous array as an output")
     address, read_only = interface["data"]
-    if written and read_only:
-        raise _refuse(what, "is read-only", "pass an array that may be written")
-    return Buffer(address, _count(shape), NUMBERS[name], shape, array)
+    if written and (read_only or not hasattr(array, "__setitem__") and hasattr(array, "dtype")):
+        raise _refuse(what, "is read-only", "pass an array that may be written; a NumPy scalar may not")
+    return Buffer(address, _count(shape), NUMBERS[name], shape, (array, interface))  # a scalar's memory is the interface's
 
 
 def _of_tensor(tensor: Any, what: str) -> Buffer:
@@ -116,14 +116,24 @@ def buffer_of(given: Any, what: str, written: bool = False) -> Buffer:
     if hasattr(given, "__array_interface__"):
         return _of_array(given, what, written)
     if hasattr(given, "data_ptr") and hasattr(given, "is_contiguous"):
+        if written and getattr(given, "requires_grad", False):
+            raise _refuse(what, "requires gradients, which know nothing of what is written to it", "pass its detach() or data")
         return _of_tensor(given, what)
     if hasattr(given, "__dlpack__"):
         return _of_dlpack(given, what)
     raise _refuse(what, f"is of type {type(given).__name__}", "pass a NumPy array, a tensor or an object with __dlpack__()")
 
 
+def _is_foreign(given: Any) -> bool:
+    """Whether only DLPack reaches it."""
+    return not (hasattr(given, "__array_interface__") or hasattr(given, "data_ptr")) and hasattr(given, "__dlpack__")
+
+
 def contiguous(given: Any) -> Any:
     """`given`, or a contiguous copy of it."""
+    if _is_foreign(given) and given.__dlpack_device__()[0] in _DLPACK_HOST:
+        import numpy
+        given = numpy.from_dlpack(given)
     if hasattr(given, "data_ptr") and hasattr(given, "contiguous"):
         return given.contiguous()
     interface = getattr(given, "__array_interface__", None)

@@ -7,12 +7,14 @@ contiguous. Collectives that join or divide do so along the first axis: an all-g
 """
 from __future__ import annotations
 
+import operator
 import struct
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+import threading
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import _native, ops
 from .buffers import NUMBERS, Buffer, buffer_of, contiguous, empty_like
-from .errors import ArgumentError, check, result
+from .errors import ArgumentError, StateError, check, result
 
 _NUMBERS = {name: number for number, name in enumerate(_native.OPERATIONS)}
 _NOTHING = Buffer(0, 0, NUMBERS["u8"], (), None)
@@ -37,7 +39,20 @@ def _pack(numbers: Optional[Sequence[int]], what: str) -> Optional[bytes]:
     try:
         return struct.pack(f"@{len(numbers)}N", *numbers)
     except struct.error as error:
-        raise ArgumentError(f"{what} must be whole numbers from 0 on, one for each rank: {list(numbers)}") from error
+        raise ArgumentError(f"{what} must be whole numbers from 0 on: {list(numbers)}") from error
+
+
+def _whole(numbers: Optional[Sequence[int]], what: str, size: int) -> Optional[List[int]]:
+    """As Python's own whole numbers, which do not overflow."""
+    if numbers is None:
+        return None
+    try:
+        whole = [operator.index(number) for number in numbers]
+    except TypeError as error:
+        raise ArgumentError(f"{what} must be whole numbers, one for each rank: {numbers}") from error
+    if len(whole) != size or min(whole) < 0:
+        raise ArgumentError(f"{what} must have an entry for each of the {size} ranks, from 0 on: {whole}")
+    return whole
 
 
 class Operations:
@@ -75,7 +90,13 @@ class Operations:
             raise ArgumentError(f"an input of shape {shape} cannot be divided among {self.size} ranks: its first axis must be a multiple of that")
         return (shape[0] // self.size, *shape[1:])
 
+    def _op(self, op: ops.Op) -> ops.Op:
+        if not isinstance(op, ops.Op):
+            raise ArgumentError(f"the operation is of type {type(op).__name__}; pass weft.SUM or another of weft's, and an output as out=")
+        return op
+
     def _reduced(self, name: str, given: Any, op: ops.Op, out: Optional[Any]) -> Any:
+        self._op(op)
         given, source = self._input(given)
         out, target = self._output(out, given, source.shape, source)
         return self._do(Call(name, source, target, source.count, out, op))
@@ -91,11 +112,15 @@ class Operations:
         return self._reduced("scan", input, op, out)
 
     def exscan(self, input: Any, op: ops.Op = ops.SUM, *, out: Optional[Any] = None) -> Any:
-        """Rank r gets the combination of the inputs of the ranks before it; the output of rank 0 is left as it is."""
+        """Rank r gets the combination of the inputs of the ranks before it; rank 0 gets zeros, or its `out` as it is."""
+        if out is None and self.rank == 0:
+            out = empty_like(contiguous(input), buffer_of(contiguous(input), "the input").shape)
+            out[...] = 0
         return self._reduced("exscan", input, op, out)
 
     def reduce(self, input: Any, op: ops.Op = ops.SUM, *, root: int = 0, out: Optional[Any] = None) -> Any:
         """Combine the inputs of all ranks; the root gets the result, others None."""
+        self._op(op)
         given, source = self._input(input)
         if self.rank != root:
             return self._do(Call("reduce", source, _NOTHING, source.count, None, op, root))
@@ -104,6 +129,7 @@ class Operations:
 
     def reduce_scatter(self, input: Any, op: ops.Op = ops.SUM, *, out: Optional[Any] = None) -> Any:
         """Combine the inputs of all ranks; rank r gets block r of the result."""
+        self._op(op)
         given, source = self._input(input)
         out, target = self._output(out, given, self._divided(source.shape), source)
         return self._do(Call("reduce_scatter", source, target, target.count, out, op))
@@ -153,7 +179,9 @@ class Operations:
 
     def allgatherv(self, input: Any, counts: Sequence[int], out: Any, *, displacements: Optional[Sequence[int]] = None) -> Any:
         """Rank r's input of counts[r] elements becomes the elements of `out` from displacements[r] on (None: one block after the other)."""
+        counts, displacements = self._blocks(counts, displacements)
         _, source = self._input(input)
+        self._own(counts, source.count, "input")
         target = self._places(out, counts, displacements, source.type)
         return self._do(Call("allgatherv", source, target, 0, out, vectors=(None, None, _pack(counts, "counts"),
                                                                             _pack(displacements, "displacements"))))
@@ -161,6 +189,7 @@ class Operations:
     def gatherv(self, input: Any, counts: Sequence[int], out: Optional[Any] = None, *, root: int = 0,
                 displacements: Optional[Sequence[int]] = None) -> Any:
         """As allgatherv(), to the root alone. Other ranks need to know only their own count."""
+        counts, displacements = self._blocks(counts, displacements)
         _, source = self._input(input)
         self._own(counts, source.count, "input")
         target = self._places(out, counts, displacements, source.type) if self.rank == root else _NOTHING._replace(type=source.type)
@@ -170,6 +199,7 @@ class Operations:
     def scatterv(self, input: Optional[Any], counts: Sequence[int], out: Any, *, root: int = 0,
                  displacements: Optional[Sequence[int]] = None) -> Any:
         """Rank r's output of counts[r] elements comes from the root's input, from displacements[r] on. Others know only their own count."""
+        counts, displacements = self._blocks(counts, displacements)
         target = buffer_of(out, "the output", written=True)
         self._own(counts, target.count, "output")
         source = self._places(input, counts, displacements, target.type, False) if self.rank == root else _NOTHING._replace(type=target.type)
@@ -179,16 +209,22 @@ class Operations:
     def alltoallv(self, input: Any, send_counts: Sequence[int], out: Any, receive_counts: Sequence[int], *,
                   send_displacements: Optional[Sequence[int]] = None, receive_displacements: Optional[Sequence[int]] = None) -> Any:
         """send_counts[j] elements go to rank j, receive_counts[j] come from it."""
+        send_counts, send_displacements = self._blocks(send_counts, send_displacements)
+        receive_counts, receive_displacements = self._blocks(receive_counts, receive_displacements)
         source = self._places(input, send_counts, send_displacements, None, False)
         target = self._places(out, receive_counts, receive_displacements, source.type)
         return self._do(Call("alltoallv", source, target, 0, out,
                              vectors=(_pack(send_counts, "send_counts"), _pack(send_displacements, "send_displacements"),
                                       _pack(receive_counts, "receive_counts"), _pack(receive_displacements, "receive_displacements"))))
 
+    def _blocks(self, counts: Sequence[int], displacements: Optional[Sequence[int]]) -> Tuple[List[int], Optional[List[int]]]:
+        if counts is None:
+            raise ArgumentError(f"counts must have an entry for each of the {self.size} ranks")
+        return _whole(counts, "counts", self.size) or [], _whole(displacements, "displacements", self.size)
+
     def _own(self, counts: Sequence[int], count: int, which: str) -> None:
-        if len(counts) != self.size or counts[self.rank] != count:
-            raise ArgumentError(f"counts must have {self.size} entries, and that of rank {self.rank} must be {count}, the number of elements of "
-                                f"its {which}: {list(counts)}")
+        if counts[self.rank] != count:
+            raise ArgumentError(f"the count of rank {self.rank} must be {count}, the number of elements of its {which}: {list(counts)}")
 
     def _places(self, given: Any, counts: Sequence[int], displacements: Optional[Sequence[int]], kind: Optional[int],
                 written: bool = True) -> Buffer:
@@ -196,9 +232,7 @@ class Operations:
         which = "output" if written else "input"
         if given is None:
             raise ArgumentError(f"rank {self.rank} must pass an {which}")
-        buffer = buffer_of(given, f"the {which}", written)
-        if len(counts) != self.size or (displacements is not None and len(displacements) != self.size):
-            raise ArgumentError(f"counts and displacements must have an entry for each of the {self.size} ranks")
+        buffer = buffer_of(given if written else contiguous(given), f"the {which}", written)
         if kind is not None and buffer.type != kind:
             raise ArgumentError(f"the {which} is of type {_native.TYPES[buffer.type]}, the other side of type {_native.TYPES[kind]}")
         ends: List[int] = []
@@ -225,25 +259,38 @@ class Operations:
 class Request:
     """A started operation. Its buffers must not be touched before wait() has returned."""
 
-    def __init__(self, communicator: "Communicator", handle: Any, call: Call):
-        self._communicator, self._handle, self._call = communicator, handle, call
-        communicator.context._pending[id(self)] = self  # keeps the buffers alive, too
+    def __init__(self, communicator: "Communicator", call: Call):
+        self._communicator, self._call = communicator, call
+        self._handle: Any = None  # set when it begins, at once or at the end of a group
+        self._ended, self._outcome = False, None
+        self._lock = threading.Lock()
+
+    def _begin(self) -> None:
+        self._handle = result(_native.start(*self._communicator._arguments(self._call)))
+        self._communicator.context._pending[id(self)] = self  # keeps the buffers alive, too
+
+    def _check_begun(self) -> None:
+        self._communicator.context._check_usable()
+        if self._handle is None:
+            raise StateError("the request begins at the end of its group, and cannot be waited for before")
 
     @property
     def done(self) -> bool:
         """Whether it has ended, well or not; wait() says which."""
-        if self._handle is None:
+        if self._ended:
             return True
-        self._communicator.context._check_usable()
+        self._check_begun()
         return result(_native.done(self._communicator._handle, self._handle))
 
     def wait(self) -> Any:
         """Wait for the end; returns what the blocking operation returns, or raises what it raises."""
-        if self._handle is not None:
-            self._communicator.context._check_usable()
-            handle, self._handle = self._handle, None
-            self._communicator.context._pending.pop(id(self), None)
-            check(_native.wait(self._communicator._handle, handle))
+        with self._lock:
+            if not self._ended:
+                self._check_begun()
+                self._outcome = _native.wait(self._communicator._handle, self._handle)
+                self._ended, self._handle = True, None
+                self._communicator.context._pending.pop(id(self), None)
+        check(self._outcome)
         return self._call.result
 
 
@@ -268,8 +315,9 @@ class _Started(Operations):
         self.communicator, self.size, self.rank = communicator, communicator.size, communicator.rank
 
     def _do(self, call: Call) -> Request:
-        handle = result(_native.start(*self.communicator._arguments(call)))
-        return Request(self.communicator, handle, call)
+        request = Request(self.communicator, call)
+        self.communicator._begin_or_queue(request._begin)
+        return request
 
 
 class Communicator(Operations):
@@ -291,22 +339,33 @@ class Communicator(Operations):
         return f"<weft.Communicator: rank {self.rank} of {self.size}>"
 
     def _arguments(self, call: Call) -> Tuple[Any, ...]:
+        kind = call.output.type if call.input is _NOTHING else call.input.type
+        return (self._live(), _NUMBERS[call.name], call.input.address, call.output.address, call.count, kind, call.op.kind, call.op.factor,
+                call.root, call.vectors)
+
+    def _live(self) -> Any:
         self.context._check_usable()
         if self._handle is None:
             raise ArgumentError("the communicator was freed")
-        kind = call.output.type if call.input is _NOTHING else call.input.type
-        return (self._handle, _NUMBERS[call.name], call.input.address, call.output.address, call.count, kind, call.op.kind, call.op.factor,
-                call.root, call.vectors)
+        return self._handle
+
+    def _begin_or_queue(self, begin: Callable[[], None]) -> None:
+        """Begin an operation now, or at the end of the group that is open."""
+        self._live()
+        if self.context._grouped is None:
+            begin()
+        else:
+            self.context._grouped.append(begin)
 
     def _do(self, call: Call) -> Any:
-        check(_native.run(*self._arguments(call)))
+        self._begin_or_queue(lambda: check(_native.run(*self._arguments(call))))
         return call.result
 
     def host(self, rank: int) -> str:
         """The name of the host that a rank runs on."""
         if not 0 <= rank < self.size:
             raise ArgumentError(f"there is no rank {rank}; there are 0 to {self.size - 1}")
-        return _native.host(self._handle, rank)
+        return _native.host(self._live(), rank)
 
     # Making others. Each is an operation of this communicator: all its ranks call it.
 
@@ -315,30 +374,27 @@ class Communicator(Operations):
 
     def split(self, color: int, key: int = 0) -> Optional["Communicator"]:
         """Communicators of the ranks with equal colors, in the order of their keys. None for a negative color: in none of them."""
-        self.context._check_usable()
-        return self._made(result(_native.split(self._handle, color, key)))
+        return self._made(result(_native.split(self._live(), color, key)))
 
     def subset(self, ranks: Sequence[int]) -> Optional["Communicator"]:
         """A communicator of these ranks, in this order. Only they call it."""
-        self.context._check_usable()
-        return self._made(result(_native.subset(self._handle, tuple(ranks))))
+        return self._made(result(_native.subset(self._live(), tuple(ranks))))
 
     def free(self) -> None:
         """Free it; all its ranks do. The world is freed by finalize()."""
-        self.context._check_usable()
-        check(_native.free(self._handle))
+        check(_native.free(self._live()))
         self._handle = None
 
     # Settings, equal on all ranks
 
     def set_algorithm(self, collective: str, algorithm: Optional[str]) -> None:
         """Use this algorithm for a collective ("allreduce", "ring"); None: what the tuner chooses. `weft explain` lists them."""
-        check(_native.set_algorithm(self._handle, collective, algorithm))
+        check(_native.set_algorithm(self._live(), collective, algorithm))
 
     def set_reproducible(self, reproducible: bool = True) -> None:
         """Sums in the canonical order on any placement of ranks."""
-        check(_native.set_reproducible(self._handle, reproducible))
+        check(_native.set_reproducible(self._live(), reproducible))
 
     def set_time_limit(self, seconds: float) -> None:
         """The longest that an operation may wait for a rank that is alive; 0: the default."""
-        check(_native.set_time_limit(self._handle, seconds))
+        check(_native.set_time_limit(self._live(), seconds))

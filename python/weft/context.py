@@ -4,16 +4,41 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import operator
 import os
 import sys
+import threading
 import weakref
-from typing import Any, Dict, Iterator, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 from . import _native
 from .communicator import Communicator, Request
 from .errors import ArgumentError, Error, StateError, check, result
 
+_lock = threading.Lock()
 _process: Any = None  # libweft's memory of this process; it outlives contexts
+_memories: "weakref.WeakSet[_Memory]" = weakref.WeakSet()  # in that memory
+_contexts: "weakref.WeakSet[Context]" = weakref.WeakSet()
+
+
+def _memory_of_process() -> Any:
+    """Contexts one after the other share it, unless arrays of a former one are still there: their place would be used again."""
+    global _process
+    with _lock:
+        if _process is None or any(memory._context() is None or memory._context()._handle is None for memory in _memories):
+            _process = result(_native.process(0))
+        return _process
+
+
+def _after_fork() -> None:
+    """In the child: the memory and the communicators are the parent's."""
+    global _process, _lock
+    _process, _lock = None, threading.Lock()
+    for context in list(_contexts):
+        context._forked = True
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 class _Memory:
@@ -26,6 +51,7 @@ class _Memory:
         address = result(_native.allocate(context._handle, count * size))
         self.__array_interface__ = {"version": 3, "shape": shape, "typestr": kind, "data": (address, False)}
         self._context, self._address = weakref.ref(context), address
+        _memories.add(self)
 
     def __del__(self) -> None:
         context = getattr(self, "_context", lambda: None)()
@@ -39,16 +65,16 @@ class Context:
     def __init__(self, *, rank: int = 0, ranks: int = 0, rendezvous: Optional[str] = None, secret: Optional[str] = None,
                  node: Optional[str] = None, fabric: Optional[str] = None, interface: Optional[str] = None, rendezvous_limit: float = 0,
                  time_limit: float = 0):
-        global _process
         self._handle: Any = None
         self._pending: Dict[int, Request] = {}
+        self._grouped: Optional[List[Callable[[], None]]] = None  # operations of the group that is open
         self._forked = False
-        if _process is None:
-            _process = result(_native.process(0))
-        self._handle = result(_native.open(_process, rank, ranks, rendezvous, secret, node, fabric, interface, rendezvous_limit, time_limit))
+        if rank and not ranks:
+            raise ArgumentError(f"rank {rank} was given without ranks: give both, or neither to get them from the launcher")
+        self._handle = result(_native.open(_memory_of_process(), rank, ranks, rendezvous, secret, node, fabric, interface, rendezvous_limit,
+                                           time_limit))
         self.world = Communicator(self, _native.world(self._handle), is_world=True)
-        itself = weakref.ref(self)
-        os.register_at_fork(after_in_child=lambda: _mark_forked(itself))
+        _contexts.add(self)
 
     def _check_usable(self) -> None:
         if self._forked:
@@ -62,19 +88,38 @@ class Context:
         import numpy
         self._check_usable()
         kind = numpy.dtype(dtype)
-        extents = (shape,) if isinstance(shape, int) else tuple(shape)
+        extents = (operator.index(shape),) if hasattr(shape, "__index__") else tuple(operator.index(extent) for extent in shape)
         return numpy.asarray(_Memory(self, extents, kind.str, kind.itemsize))
 
     @contextlib.contextmanager
     def group(self) -> Iterator[None]:
-        """Calls within it begin together at its end, so that none waits for another: a send and a receive of neighbors, for example."""
+        """Calls within it begin together at its end, so that none waits for another: a send and a receive of neighbors, for example.
+
+        What the calls return is filled at the end, too. An exception within the group drops its calls.
+        """
         self._check_usable()
-        check(_native.group(self._handle, True))
+        if self._grouped is not None:
+            raise StateError("groups do not nest")
+        self._grouped = queued = []
         try:
             yield
         finally:
-            outcome = _native.group(self._handle, False)
-        check(outcome)
+            self._grouped = None
+        self._check_usable()
+        begun = _native.group(self._handle, True)
+        failure: Optional[Exception] = None
+        try:
+            for begin in queued:
+                begin()
+        except Exception as error:  # pylint: disable=broad-except
+            failure = error
+            if begun is None:  # the others wait for the call that is missing
+                _native.abort(self._handle, _text_of(type(error), error))
+        ended = _native.group(self._handle, False)
+        if failure:
+            raise failure
+        check(begun)
+        check(ended)
 
     def abort(self, reason: str) -> None:
         """End the job: operations of all ranks fail with this reason and the rank's name."""
@@ -82,33 +127,47 @@ class Context:
         _native.abort(self._handle, reason)
 
     def finalize(self) -> None:
-        """Leave the job. It waits until all ranks do; requests that were not waited for are waited for first."""
+        """Leave the job. It waits until all ranks do; requests that were not waited for are waited for first.
+
+        Raises what such a request raises, or the failure of a job of which this rank has not heard.
+        """
         if self._handle is None or self._forked:
             return
+        first: Optional[Error] = None
         for request in list(self._pending.values()):
-            with contextlib.suppress(Error):
+            try:
                 request.wait()
+            except Error as error:
+                first = first or error
         handle, self._handle = self._handle, None
-        check(_native.close(handle))
+        outcome = _native.close(handle)
+        if first:
+            raise first
+        check(outcome)
 
 
-def _mark_forked(reference: "weakref.ref[Context]") -> None:
-    context = reference()
-    if context is not None:
-        context._forked = True
+def _text_of(kind: Any, error: Any) -> str:
+    """The exception as libweft takes it: valid UTF-8 without NUL."""
+    try:
+        text = f"{kind.__name__}: {error}" if str(error) else kind.__name__
+    except Exception:  # pylint: disable=broad-except
+        text = kind.__name__
+    return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
 
 
 _current: Optional[Context] = None  # of weft.init()
 
 
+_former_hook: Optional[Callable[[Any, Any, Any], Any]] = None  # sys.excepthook before ours; None: ours is not there yet
+
+
 def _end_with_exception(kind: Any, error: Any, trace: Any) -> None:
-    """An exception that nobody catches ends the job, so that no other rank waits for this one."""
-    if _current is not None and _current._handle is not None and not _current._forked:
-        _native.abort(_current._handle, f"{kind.__name__}: {error}" if str(error) else kind.__name__)
-    _former_hook(kind, error, trace)
-
-
-_former_hook = sys.excepthook
+    """An exception that nobody catches ends the job, so that no other rank waits for this one. In a dialog the program goes on."""
+    try:
+        if is_initialized() and not hasattr(sys, "ps1") and not sys.flags.interactive:
+            _native.abort(_initialized()._handle, _text_of(kind, error))
+    finally:
+        (_former_hook or sys.__excepthook__)(kind, error, trace)
 
 
 def _leave_at_exit() -> None:
@@ -116,19 +175,23 @@ def _leave_at_exit() -> None:
         finalize()
     except Error as error:
         print(f"weft: {error}", file=sys.stderr)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(1)  # the only way to an exit code from here
 
 
 def init(**settings: Any) -> Communicator:
     """Join the job that weft run, mpirun, srun or torchrun has started; alone without a launcher. Returns the world.
 
     Settings are those of Context; without any, everything comes from the launcher. Call it once, before threads and workers are made. At
-    its end the program leaves the job by itself; an exception that nobody catches ends the whole job with its message.
+    its end the program leaves the job by itself, and exits with code 1 if the job has failed unheard. An exception that nobody catches ends
+    the whole job with its message; sys.exit() only leaves it.
     """
     global _current, _former_hook
     if _current is not None and _current._handle is not None and not _current._forked:
         raise StateError("weft.init() was called already: use weft.world(), or call weft.finalize() first")
     _current = Context(**settings)
-    if sys.excepthook is not _end_with_exception:
+    if _former_hook is None:
         _former_hook = sys.excepthook
         sys.excepthook = _end_with_exception
         atexit.register(_leave_at_exit)

@@ -68,6 +68,9 @@ for _word, _class in CLASSES.items():
     _class.status = _word
 
 
+# The words are libweft's; a status without a class here would be raised as Error.
+
+
 def check(outcome: Optional[Tuple[int, str]]) -> None:
     """Raise what a native call returned, but for None, which is success."""
     if outcome is not None:

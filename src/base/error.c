@@ -18,7 +18,7 @@ static const char *const status_names[] = {
     [WEFT_ERROR_NETWORK] = "network",
     [WEFT_ERROR_RENDEZVOUS] = "rendezvous",
     [WEFT_ERROR_DATA] = "data",
-    [WEFT_ERROR_SCHEDULE] = "plan",
+    [WEFT_ERROR_SCHEDULE] = "schedule",
     [WEFT_ERROR_STATE] = "state",
 };
 
