@@ -271,7 +271,8 @@ WEFT_API weft_status weft_init(const weft_config *config, weft_context **context
  *
  * Errors: WEFT_ERROR_STATE if operations are in flight or a group is open; WEFT_ERROR_MISMATCH if the ranks' calls on
  * the world differ and no operation has found it yet; WEFT_ERROR_PEER, WEFT_ERROR_TIMEOUT or WEFT_ERROR_ABORTED if the
- * job fails meanwhile; the status of a failure that no call has returned; WEFT_ERROR_SYSTEM if a requested trace cannot be written.
+ * job fails meanwhile; the status of a failure that no call has returned; WEFT_ERROR_SYSTEM if a requested trace cannot
+ * be written.
  */
 WEFT_API weft_status weft_finalize(weft_context *context);
 
