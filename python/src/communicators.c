@@ -54,8 +54,10 @@ PyObject *native_split(PyObject *self, PyObject *arguments)
     weft_status status;
     if (!PyArg_ParseTuple(arguments, "Oii", &capsule, &color, &key) || !(comm = comm_of(capsule)))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = weft_comm_split(comm, color, key, &made);
-    Py_END_ALLOW_THREADS return made_comm(status, comm, made);
+    PyThreadState *thread = PyEval_SaveThread();
+    status = weft_comm_split(comm, color, key, &made);
+    PyEval_RestoreThread(thread);
+    return made_comm(status, comm, made);
 }
 
 PyObject *native_subset(PyObject *self, PyObject *arguments)
@@ -75,8 +77,10 @@ PyObject *native_subset(PyObject *self, PyObject *arguments)
         free(list);
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS status = weft_comm_subset(comm, list, (int)count, &made);
-    Py_END_ALLOW_THREADS free(list);
+    PyThreadState *thread = PyEval_SaveThread();
+    status = weft_comm_subset(comm, list, (int)count, &made);
+    PyEval_RestoreThread(thread);
+    free(list);
     return made_comm(status, comm, made);
 }
 
@@ -88,8 +92,10 @@ PyObject *native_free(PyObject *self, PyObject *arguments)
     if (!PyArg_ParseTuple(arguments, "O", &capsule) || !(comm = comm_of(capsule)))
         return NULL;
     const weft_context *context = weft_comm_context(comm);
-    Py_BEGIN_ALLOW_THREADS status = weft_comm_free(comm);
-    Py_END_ALLOW_THREADS return native_outcome(status, context);
+    PyThreadState *thread = PyEval_SaveThread();
+    status = weft_comm_free(comm);
+    PyEval_RestoreThread(thread);
+    return native_outcome(status, context);
 }
 
 PyObject *native_set_algorithm(PyObject *self, PyObject *arguments)

@@ -30,8 +30,11 @@ PyObject *native_open(PyObject *self, PyObject *arguments)
                           &config.time_limit) ||
         !(config.process = PyCapsule_GetPointer(process, NATIVE_PROCESS)))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = weft_init(&config, &context);
-    Py_END_ALLOW_THREADS if (status != WEFT_OK) return Py_BuildValue("NO", native_outcome(status, NULL), Py_None);
+    PyThreadState *thread = PyEval_SaveThread();
+    status = weft_init(&config, &context);
+    PyEval_RestoreThread(thread);
+    if (status != WEFT_OK)
+        return Py_BuildValue("NO", native_outcome(status, NULL), Py_None);
     return Py_BuildValue("ON", Py_None, PyCapsule_New(context, NATIVE_CONTEXT, NULL));
 }
 
@@ -42,8 +45,10 @@ PyObject *native_close(PyObject *self, PyObject *arguments)
     weft_status status;
     if (!PyArg_ParseTuple(arguments, "O", &capsule) || !(context = context_of(capsule)))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = weft_finalize(context);
-    Py_END_ALLOW_THREADS return native_outcome(status, NULL);
+    PyThreadState *thread = PyEval_SaveThread();
+    status = weft_finalize(context);
+    PyEval_RestoreThread(thread);
+    return native_outcome(status, NULL);
 }
 
 PyObject *native_abort(PyObject *self, PyObject *arguments)
@@ -65,9 +70,11 @@ PyObject *native_allocate(PyObject *self, PyObject *arguments)
     void *place;
     if (!PyArg_ParseTuple(arguments, "OK", &capsule, &bytes) || !(context = context_of(capsule)))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS place = weft_alloc(context, bytes);
-    Py_END_ALLOW_THREADS return Py_BuildValue("NK", native_outcome(place ? WEFT_OK : WEFT_ERROR_MEMORY, context),
-                                              (unsigned long long)(uintptr_t)place);
+    PyThreadState *thread = PyEval_SaveThread();
+    place = weft_alloc(context, bytes);
+    PyEval_RestoreThread(thread);
+    return Py_BuildValue("NK", native_outcome(place ? WEFT_OK : WEFT_ERROR_MEMORY, context),
+                         (unsigned long long)(uintptr_t)place);
 }
 
 PyObject *native_release(PyObject *self, PyObject *arguments)

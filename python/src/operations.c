@@ -119,8 +119,10 @@ PyObject *native_run(PyObject *self, PyObject *tuple)
     weft_status status;
     if (!read_arguments(tuple, &number, &arguments))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = operations[number].run(&arguments);
-    Py_END_ALLOW_THREADS return native_outcome(status, weft_comm_context(arguments.comm));
+    PyThreadState *thread = PyEval_SaveThread();
+    status = operations[number].run(&arguments);
+    PyEval_RestoreThread(thread);
+    return native_outcome(status, weft_comm_context(arguments.comm));
 }
 
 PyObject *native_start(PyObject *self, PyObject *tuple)
@@ -131,9 +133,11 @@ PyObject *native_start(PyObject *self, PyObject *tuple)
     weft_status status;
     if (!read_arguments(tuple, &number, &arguments))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = operations[number].start(&arguments, &request);
-    Py_END_ALLOW_THREADS if (status != WEFT_OK) return Py_BuildValue(
-        "NO", native_outcome(status, weft_comm_context(arguments.comm)), Py_None);
+    PyThreadState *thread = PyEval_SaveThread();
+    status = operations[number].start(&arguments, &request);
+    PyEval_RestoreThread(thread);
+    if (status != WEFT_OK)
+        return Py_BuildValue("NO", native_outcome(status, weft_comm_context(arguments.comm)), Py_None);
     return Py_BuildValue("ON", Py_None, PyCapsule_New(request, NATIVE_REQUEST, NULL));
 }
 
@@ -152,8 +156,10 @@ PyObject *native_wait(PyObject *self, PyObject *tuple)
     weft_status status;
     if (!read_request(tuple, &comm, &request))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = weft_wait(&request);
-    Py_END_ALLOW_THREADS return native_outcome(status, weft_comm_context(comm));
+    PyThreadState *thread = PyEval_SaveThread();
+    status = weft_wait(&request);
+    PyEval_RestoreThread(thread);
+    return native_outcome(status, weft_comm_context(comm));
 }
 
 PyObject *native_done(PyObject *self, PyObject *tuple)
@@ -164,9 +170,11 @@ PyObject *native_done(PyObject *self, PyObject *tuple)
     weft_status status;
     if (!read_request(tuple, &comm, &request))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = weft_request_done(request, &done);
-    Py_END_ALLOW_THREADS return Py_BuildValue("NO", native_outcome(done ? WEFT_OK : status, weft_comm_context(comm)),
-                                              done ? Py_True : Py_False);
+    PyThreadState *thread = PyEval_SaveThread();
+    status = weft_request_done(request, &done);
+    PyEval_RestoreThread(thread);
+    return Py_BuildValue("NO", native_outcome(done ? WEFT_OK : status, weft_comm_context(comm)),
+                         done ? Py_True : Py_False);
 }
 
 PyObject *native_group(PyObject *self, PyObject *tuple)
@@ -177,6 +185,8 @@ PyObject *native_group(PyObject *self, PyObject *tuple)
     weft_status status;
     if (!PyArg_ParseTuple(tuple, "Op", &capsule, &begins) || !(context = PyCapsule_GetPointer(capsule, NATIVE_CONTEXT)))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = begins ? weft_group_start(context) : weft_group_end(context);
-    Py_END_ALLOW_THREADS return native_outcome(status, context);
+    PyThreadState *thread = PyEval_SaveThread();
+    status = begins ? weft_group_start(context) : weft_group_end(context);
+    PyEval_RestoreThread(thread);
+    return native_outcome(status, context);
 }

@@ -29,9 +29,10 @@ PyObject *native_report(PyObject *self, PyObject *arguments)
     weft_status status;
     if (!PyArg_ParseTuple(arguments, "OsLd", &capsule, &name, &step, &value) || !(reporter = reporter_of(capsule)))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS /* files and pipes may be slow */
-        status = weft_report(reporter, name, step, value);
-    Py_END_ALLOW_THREADS return native_outcome(status, NULL);
+    PyThreadState *thread = PyEval_SaveThread(); /* files and pipes may be slow */
+    status = weft_report(reporter, name, step, value);
+    PyEval_RestoreThread(thread);
+    return native_outcome(status, NULL);
 }
 
 PyObject *native_progress(PyObject *self, PyObject *arguments)
@@ -43,9 +44,10 @@ PyObject *native_progress(PyObject *self, PyObject *arguments)
     if (!PyArg_ParseTuple(arguments, "Oddd", &capsule, &done, &total, &seconds_left) ||
         !(reporter = reporter_of(capsule)))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS /* files and pipes may be slow */
-        status = weft_report_progress(reporter, done, total, seconds_left);
-    Py_END_ALLOW_THREADS return native_outcome(status, NULL);
+    PyThreadState *thread = PyEval_SaveThread(); /* files and pipes may be slow */
+    status = weft_report_progress(reporter, done, total, seconds_left);
+    PyEval_RestoreThread(thread);
+    return native_outcome(status, NULL);
 }
 
 PyObject *native_flush(PyObject *self, PyObject *arguments)
@@ -55,7 +57,8 @@ PyObject *native_flush(PyObject *self, PyObject *arguments)
     weft_status status;
     if (!PyArg_ParseTuple(arguments, "O", &capsule) || !(reporter = reporter_of(capsule)))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS /* files and pipes may be slow */
-        status = weft_reporter_flush(reporter);
-    Py_END_ALLOW_THREADS return native_outcome(status, NULL);
+    PyThreadState *thread = PyEval_SaveThread(); /* files and pipes may be slow */
+    status = weft_reporter_flush(reporter);
+    PyEval_RestoreThread(thread);
+    return native_outcome(status, NULL);
 }

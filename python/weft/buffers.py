@@ -7,6 +7,7 @@ alive.
 from __future__ import annotations
 
 import ctypes
+import math
 from typing import Any, NamedTuple, Tuple
 
 from . import _native
@@ -35,13 +36,6 @@ def _refuse(what: str, problem: str, remedy: str) -> ArgumentError:
     return ArgumentError(f"{what} {problem}; {remedy}")
 
 
-def _count(shape: Tuple[int, ...]) -> int:
-    count = 1
-    for extent in shape:
-        count *= extent
-    return count
-
-
 def _is_packed(shape: Tuple[int, ...], strides: Tuple[int, ...], step: int) -> bool:
     """Whether elements of `step` units with these strides lie one after the other, in row-major order."""
     for extent, stride in zip(reversed(shape), reversed(strides)):
@@ -65,7 +59,7 @@ def _of_array(array: Any, what: str, written: bool) -> Buffer:
     address, read_only = interface["data"]
     if written and (read_only or not hasattr(array, "__setitem__") and hasattr(array, "dtype")):
         raise _refuse(what, "is read-only", "pass an array that may be written; a NumPy scalar may not")
-    return Buffer(address, _count(shape), NUMBERS[name], shape, (array, interface))  # a scalar's memory is the interface's
+    return Buffer(address, math.prod(shape), NUMBERS[name], shape, (array, interface))  # a scalar's memory is the interface's
 
 
 def _of_tensor(tensor: Any, what: str) -> Buffer:
@@ -104,7 +98,7 @@ def _of_dlpack(given: Any, what: str) -> Buffer:
         raise _refuse(what, f"has elements of DLPack type {tensor.code} with {tensor.bits} bits, which libweft lacks", "convert it")
     if tensor.strides and not _is_packed(shape, tuple(tensor.strides[i] for i in range(tensor.dimensions)), 1):
         raise _refuse(what, "is not contiguous", "copy it into contiguous memory first")
-    return Buffer((tensor.data or 0) + tensor.byte_offset, _count(shape), NUMBERS[name], shape, (given, capsule))
+    return Buffer((tensor.data or 0) + tensor.byte_offset, math.prod(shape), NUMBERS[name], shape, (given, capsule))
 
 
 def buffer_of(given: Any, what: str, written: bool = False) -> Buffer:

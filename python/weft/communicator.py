@@ -7,6 +7,7 @@ contiguous. Collectives that join or divide do so along the first axis: an all-g
 """
 from __future__ import annotations
 
+import math
 import operator
 import struct
 import threading
@@ -33,13 +34,9 @@ class Call(NamedTuple):
     vectors: Optional[Tuple[Optional[bytes], ...]] = None
 
 
-def _pack(numbers: Optional[Sequence[int]], what: str) -> Optional[bytes]:
-    if numbers is None:
-        return None
-    try:
-        return struct.pack(f"@{len(numbers)}N", *numbers)
-    except struct.error as error:
-        raise ArgumentError(f"{what} must be whole numbers from 0 on: {list(numbers)}") from error
+def _pack(numbers: Optional[Sequence[int]]) -> Optional[bytes]:
+    """As an array of size_t."""
+    return None if numbers is None else struct.pack(f"@{len(numbers)}N", *numbers)
 
 
 def _whole(numbers: Optional[Sequence[int]], what: str, size: int) -> Optional[List[int]]:
@@ -50,7 +47,7 @@ def _whole(numbers: Optional[Sequence[int]], what: str, size: int) -> Optional[L
         whole = [operator.index(number) for number in numbers]
     except TypeError as error:
         raise ArgumentError(f"{what} must be whole numbers, one for each rank: {numbers}") from error
-    if len(whole) != size or min(whole) < 0:
+    if len(whole) != size or min(whole) < 0 or max(whole) >= 1 << 63:
         raise ArgumentError(f"{what} must have an entry for each of the {size} ranks, from 0 on: {whole}")
     return whole
 
@@ -74,9 +71,7 @@ class Operations:
         """`out`, or a new array of `shape`; checked against what the operation writes."""
         out = empty_like(like, shape) if out is None else out
         buffer = buffer_of(out, "the output", written=True)
-        count = 1
-        for extent in shape:
-            count *= extent
+        count = math.prod(shape)
         if buffer.count != count or buffer.type != source.type:
             raise ArgumentError(f"the output has {buffer.count} elements of type {_native.TYPES[buffer.type]}; the operation gives {count} of "
                                 f"type {_native.TYPES[source.type]}: pass an output of shape {shape}")
@@ -90,13 +85,12 @@ class Operations:
             raise ArgumentError(f"an input of shape {shape} cannot be divided among {self.size} ranks: its first axis must be a multiple of that")
         return (shape[0] // self.size, *shape[1:])
 
-    def _op(self, op: ops.Op) -> ops.Op:
+    def _check_op(self, op: ops.Op) -> None:
         if not isinstance(op, ops.Op):
             raise ArgumentError(f"the operation is of type {type(op).__name__}; pass weft.SUM or another of weft's, and an output as out=")
-        return op
 
     def _reduced(self, name: str, given: Any, op: ops.Op, out: Optional[Any]) -> Any:
-        self._op(op)
+        self._check_op(op)
         given, source = self._input(given)
         out, target = self._output(out, given, source.shape, source)
         return self._do(Call(name, source, target, source.count, out, op))
@@ -114,13 +108,14 @@ class Operations:
     def exscan(self, input: Any, op: ops.Op = ops.SUM, *, out: Optional[Any] = None) -> Any:
         """Rank r gets the combination of the inputs of the ranks before it; rank 0 gets zeros, or its `out` as it is."""
         if out is None and self.rank == 0:
-            out = empty_like(contiguous(input), buffer_of(contiguous(input), "the input").shape)
+            given, source = self._input(input)
+            out = empty_like(given, source.shape)
             out[...] = 0
         return self._reduced("exscan", input, op, out)
 
     def reduce(self, input: Any, op: ops.Op = ops.SUM, *, root: int = 0, out: Optional[Any] = None) -> Any:
         """Combine the inputs of all ranks; the root gets the result, others None."""
-        self._op(op)
+        self._check_op(op)
         given, source = self._input(input)
         if self.rank != root:
             return self._do(Call("reduce", source, _NOTHING, source.count, None, op, root))
@@ -129,7 +124,7 @@ class Operations:
 
     def reduce_scatter(self, input: Any, op: ops.Op = ops.SUM, *, out: Optional[Any] = None) -> Any:
         """Combine the inputs of all ranks; rank r gets block r of the result."""
-        self._op(op)
+        self._check_op(op)
         given, source = self._input(input)
         out, target = self._output(out, given, self._divided(source.shape), source)
         return self._do(Call("reduce_scatter", source, target, target.count, out, op))
@@ -183,8 +178,8 @@ class Operations:
         _, source = self._input(input)
         self._own(counts, source.count, "input")
         target = self._places(out, counts, displacements, source.type)
-        return self._do(Call("allgatherv", source, target, 0, out, vectors=(None, None, _pack(counts, "counts"),
-                                                                            _pack(displacements, "displacements"))))
+        return self._do(Call("allgatherv", source, target, 0, out, vectors=(None, None, _pack(counts),
+                                                                            _pack(displacements))))
 
     def gatherv(self, input: Any, counts: Sequence[int], out: Optional[Any] = None, *, root: int = 0,
                 displacements: Optional[Sequence[int]] = None) -> Any:
@@ -194,7 +189,7 @@ class Operations:
         self._own(counts, source.count, "input")
         target = self._places(out, counts, displacements, source.type) if self.rank == root else _NOTHING._replace(type=source.type)
         return self._do(Call("gatherv", source, target, 0, out if self.rank == root else None, root=root,
-                             vectors=(None, None, _pack(counts, "counts"), _pack(displacements, "displacements"))))
+                             vectors=(None, None, _pack(counts), _pack(displacements))))
 
     def scatterv(self, input: Optional[Any], counts: Sequence[int], out: Any, *, root: int = 0,
                  displacements: Optional[Sequence[int]] = None) -> Any:
@@ -204,7 +199,7 @@ class Operations:
         self._own(counts, target.count, "output")
         source = self._places(input, counts, displacements, target.type, False) if self.rank == root else _NOTHING._replace(type=target.type)
         return self._do(Call("scatterv", source, target, 0, out, root=root,
-                             vectors=(_pack(counts, "counts"), _pack(displacements, "displacements"), None, None)))
+                             vectors=(_pack(counts), _pack(displacements), None, None)))
 
     def alltoallv(self, input: Any, send_counts: Sequence[int], out: Any, receive_counts: Sequence[int], *,
                   send_displacements: Optional[Sequence[int]] = None, receive_displacements: Optional[Sequence[int]] = None) -> Any:
@@ -214,8 +209,8 @@ class Operations:
         source = self._places(input, send_counts, send_displacements, None, False)
         target = self._places(out, receive_counts, receive_displacements, source.type)
         return self._do(Call("alltoallv", source, target, 0, out,
-                             vectors=(_pack(send_counts, "send_counts"), _pack(send_displacements, "send_displacements"),
-                                      _pack(receive_counts, "receive_counts"), _pack(receive_displacements, "receive_displacements"))))
+                             vectors=(_pack(send_counts), _pack(send_displacements),
+                                      _pack(receive_counts), _pack(receive_displacements))))
 
     def _blocks(self, counts: Sequence[int], displacements: Optional[Sequence[int]]) -> Tuple[List[int], Optional[List[int]]]:
         if counts is None:
@@ -330,8 +325,8 @@ class Communicator(Operations):
         total = request.wait()
     """
 
-    def __init__(self, context: Any, handle: Any, is_world: bool = False):
-        self.context, self._handle, self._is_world = context, handle, is_world
+    def __init__(self, context: Any, handle: Any):
+        self.context, self._handle = context, handle
         self.rank, self.size, self.local_rank, self.local_size, self.node, self.nodes = _native.describe(handle)
         self.start = _Started(self)
 

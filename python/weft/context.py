@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import math
 import operator
 import os
 import sys
@@ -45,10 +46,7 @@ class _Memory:
     """Memory of the shared heap, as NumPy sees it. It is given back with the last array that refers to it."""
 
     def __init__(self, context: "Context", shape: Tuple[int, ...], kind: str, size: int):
-        count = 1
-        for extent in shape:
-            count *= extent
-        address = result(_native.allocate(context._handle, count * size))
+        address = result(_native.allocate(context._handle, math.prod(shape) * size))
         self.__array_interface__ = {"version": 3, "shape": shape, "typestr": kind, "data": (address, False)}
         self._context, self._address = weakref.ref(context), address
         _memories.add(self)
@@ -73,7 +71,7 @@ class Context:
             raise ArgumentError(f"rank {rank} was given without ranks: give both, or neither to get them from the launcher")
         self._handle = result(_native.open(_memory_of_process(), rank, ranks, rendezvous, secret, node, fabric, interface, rendezvous_limit,
                                            time_limit))
-        self.world = Communicator(self, _native.world(self._handle), is_world=True)
+        self.world = Communicator(self, _native.world(self._handle))
         _contexts.add(self)
 
     def _check_usable(self) -> None:

@@ -61,14 +61,12 @@ class StateError(Error, RuntimeError):
     """The call is not allowed now: in a group, after finalize(), on a broken context, in a process that was forked."""
 
 
+# By libweft's words for its statuses.
 CLASSES = {"argument": ArgumentError, "mismatch": MismatchError, "peer": PeerError, "timeout": TimeLimitError,
            "aborted": AbortedError, "memory": OutOfMemoryError, "system": SystemRefusedError, "network": NetworkError,
            "rendezvous": RendezvousError, "data": DataError, "schedule": ScheduleError, "state": StateError}
 for _word, _class in CLASSES.items():
     _class.status = _word
-
-
-# The words are libweft's; a status without a class here would be raised as Error.
 
 
 def check(outcome: Optional[Tuple[int, str]]) -> None:
