@@ -182,7 +182,7 @@ def init(**settings: Any) -> Communicator:
     """Join the job that weft run, mpirun, srun or torchrun has started; alone without a launcher. Returns the world.
 
     Settings are those of Context; without any, everything comes from the launcher. Call it once, before threads and workers are made. At
-    its end the program leaves the job by itself, and exits with code 1 if the job has failed unheard. An exception that nobody catches ends
+    its end the program leaves the job by itself, and exits with code 1 if the job failed and no call reported it. An uncaught exception ends
     the whole job with its message; sys.exit() only leaves it.
     """
     global _current, _former_hook

@@ -25,8 +25,7 @@
 #define WATCH_INTERVAL 50000000u   /* ns */
 #define HELD_TIME      2000000000u /* ns that an error of the network waits for its cause to be named */
 #define HELPER_ROUNDS  50u         /* without anything that moves, before the helper sleeps */
-#define HELPER_TIME                                                                                                    \
-    20000000u /* ns for which it drives what moves before it attends to the rest: heartbeats above all */
+#define HELPER_TIME    20000000u   /* ns that it drives what moves before heartbeats get their turn */
 
 /* ---- the progress lock ---- */
 

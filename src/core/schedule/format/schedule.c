@@ -21,10 +21,10 @@ static const char *const collective_names[COLLECTIVES] = {
     [COLLECTIVE_SCATTER] = "scatter",
     [COLLECTIVE_ALLGATHERV] = "allgatherv",
     [COLLECTIVE_GATHERV] = "gatherv",
+    [COLLECTIVE_SCATTERV] = "scatterv",
     [COLLECTIVE_ALLTOALLV] = "alltoallv",
     [COLLECTIVE_BARRIER] = "barrier",
     [COLLECTIVE_SENDRECEIVE] = "sendreceive",
-    [COLLECTIVE_SCATTERV] = "scatterv",
 };
 
 static const char *const step_names[STEP_KINDS] = {
