@@ -23,7 +23,10 @@ PyObject *native_world(PyObject *self, PyObject *arguments)
     weft_context *context;
     if (!PyArg_ParseTuple(arguments, "O", &capsule) || !(context = PyCapsule_GetPointer(capsule, NATIVE_CONTEXT)))
         return NULL;
-    return PyCapsule_New(weft_world(context), NATIVE_COMM, NULL);
+    weft_comm *world = weft_world(context);
+    if (!world)
+        Py_RETURN_NONE;
+    return PyCapsule_New(world, NATIVE_COMM, NULL);
 }
 
 PyObject *native_describe(PyObject *self, PyObject *arguments)

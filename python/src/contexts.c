@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contexts: joining and leaving a job, and memory in its shared heap. */
+/* Contexts: joining and leaving a job, going on after failures, and memory in its shared heap. */
 #include "native.h"
 
 static weft_context *context_of(PyObject *capsule)
@@ -49,6 +49,48 @@ PyObject *native_close(PyObject *self, PyObject *arguments)
     status = weft_finalize(context);
     PyEval_RestoreThread(thread);
     return native_outcome(status, NULL);
+}
+
+/* weft_shrink() or weft_grow(). */
+static PyObject *renew_world(PyObject *arguments, weft_status (*renew)(weft_context *context))
+{
+    PyObject *capsule;
+    weft_context *context;
+    weft_status status;
+    if (!PyArg_ParseTuple(arguments, "O", &capsule) || !(context = context_of(capsule)))
+        return NULL;
+    PyThreadState *thread = PyEval_SaveThread();
+    status = renew(context);
+    PyEval_RestoreThread(thread);
+    return native_outcome(status, context);
+}
+
+PyObject *native_shrink(PyObject *self, PyObject *arguments)
+{
+    return renew_world(arguments, weft_shrink);
+}
+
+PyObject *native_grow(PyObject *self, PyObject *arguments)
+{
+    return renew_world(arguments, weft_grow);
+}
+
+PyObject *native_waiting(PyObject *self, PyObject *arguments)
+{
+    PyObject *capsule;
+    weft_context *context;
+    if (!PyArg_ParseTuple(arguments, "O", &capsule) || !(context = context_of(capsule)))
+        return NULL;
+    return PyLong_FromLong(weft_waiting(context));
+}
+
+PyObject *native_epoch(PyObject *self, PyObject *arguments)
+{
+    PyObject *capsule;
+    weft_context *context;
+    if (!PyArg_ParseTuple(arguments, "O", &capsule) || !(context = context_of(capsule)))
+        return NULL;
+    return PyLong_FromLong(weft_epoch(context));
 }
 
 PyObject *native_abort(PyObject *self, PyObject *arguments)

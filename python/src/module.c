@@ -2,6 +2,8 @@
 /* The module weft._native: its functions, and the names and numbers that Python shares with libweft. */
 #include "native.h"
 
+#include <weft/negotiation.h>
+
 #include <string.h>
 
 PyObject *native_text(const char *text)
@@ -45,6 +47,11 @@ static const char *op_name(int number)
     return weft_op_name((weft_op_kind)number);
 }
 
+static const char *named_kind_name(int number)
+{
+    return weft_named_kind_name((weft_named_kind)number);
+}
+
 static PyObject *native_version(PyObject *self, PyObject *arguments)
 {
     return PyUnicode_FromString(weft_version());
@@ -55,19 +62,46 @@ static PyObject *native_version(PyObject *self, PyObject *arguments)
 #name, native_##name, METH_VARARGS, NULL                                                                       \
     }
 static PyMethodDef functions[] = {
-    FUNCTION(process),        FUNCTION(open),
-    FUNCTION(close),          FUNCTION(abort),
-    FUNCTION(allocate),       FUNCTION(release),
-    FUNCTION(world),          FUNCTION(describe),
-    FUNCTION(host),           FUNCTION(split),
-    FUNCTION(subset),         FUNCTION(free),
-    FUNCTION(set_algorithm),  FUNCTION(set_reproducible),
-    FUNCTION(set_time_limit), FUNCTION(run),
-    FUNCTION(start),          FUNCTION(wait),
-    FUNCTION(done),           FUNCTION(group),
-    FUNCTION(reporter),       FUNCTION(report),
-    FUNCTION(progress),       FUNCTION(flush),
-    FUNCTION(version),        {NULL, NULL, 0, NULL},
+    FUNCTION(process),
+    FUNCTION(open),
+    FUNCTION(close),
+    FUNCTION(abort),
+    FUNCTION(allocate),
+    FUNCTION(release),
+    FUNCTION(world),
+    FUNCTION(describe),
+    FUNCTION(host),
+    FUNCTION(split),
+    FUNCTION(subset),
+    FUNCTION(free),
+    FUNCTION(set_algorithm),
+    FUNCTION(set_reproducible),
+    FUNCTION(set_time_limit),
+    FUNCTION(run),
+    FUNCTION(start),
+    FUNCTION(wait),
+    FUNCTION(done),
+    FUNCTION(group),
+    FUNCTION(reporter),
+    FUNCTION(report),
+    FUNCTION(progress),
+    FUNCTION(flush),
+    FUNCTION(negotiator_open),
+    FUNCTION(negotiator_close),
+    FUNCTION(negotiator_timeline),
+    FUNCTION(submit),
+    FUNCTION(operation_done),
+    FUNCTION(operation_wait),
+    FUNCTION(operation_rows),
+    FUNCTION(operation_copy),
+    FUNCTION(operation_last_joined),
+    FUNCTION(operation_free),
+    FUNCTION(shrink),
+    FUNCTION(grow),
+    FUNCTION(waiting),
+    FUNCTION(epoch),
+    FUNCTION(version),
+    {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "weft._native",
@@ -90,6 +124,7 @@ PyMODINIT_FUNC PyInit__native(void)
     if (add(made, "STATUSES", names_of(status_name, WEFT_ERROR_STATE + 1)) ||
         add(made, "TYPES", names_of(type_name, WEFT_TYPES)) || add(made, "OPS", names_of(op_name, WEFT_OP_KINDS)) ||
         add(made, "OPERATIONS", native_operation_names()) ||
+        add(made, "NAMED_KINDS", names_of(named_kind_name, WEFT_NAMED_KINDS)) ||
         add(made, "BUILT_FOR", PyUnicode_FromString(WEFT_VERSION_TEXT))) {
         Py_DECREF(made);
         return NULL;

@@ -43,6 +43,14 @@ native_function native_process;
 native_function native_open;
 /** close(context) -> outcome; the capsule must not be used again */
 native_function native_close;
+/** shrink(context) -> outcome: go on without the ranks that are lost; ask for the world again afterwards */
+native_function native_shrink;
+/** grow(context) -> outcome: admit ranks that wait, release those that are to leave; ask for the world again afterwards */
+native_function native_grow;
+/** waiting(context) -> how many ranks wait or are to leave, as far as this rank knows */
+native_function native_waiting;
+/** epoch(context) -> how often the world has changed */
+native_function native_epoch;
 /** abort(context, reason) */
 native_function native_abort;
 /** allocate(context, bytes) -> outcome, address */
@@ -52,7 +60,7 @@ native_function native_release;
 
 /* ---- communicators.c ---- */
 
-/** world(context) -> communicator */
+/** world(context) -> communicator, or None if this rank has left the job */
 native_function native_world;
 /** describe(communicator) -> rank, size, local rank, local size, node, nodes */
 native_function native_describe;
@@ -90,6 +98,34 @@ native_function native_wait;
 native_function native_done;
 /** group(context, begins) -> outcome: begin or end a group of calls */
 native_function native_group;
+
+/* ---- negotiation.c: operations by name ---- */
+
+/** negotiator_open(communicator, fusion_bytes, cycle, cache, stall, stall_end) -> outcome, negotiator */
+native_function native_negotiator_open;
+/** negotiator_close(negotiator) -> outcome; the capsule must not be used again */
+native_function native_negotiator_close;
+/** negotiator_timeline(negotiator, path or None, mark_rounds) -> outcome */
+native_function native_negotiator_timeline;
+/**
+ * submit(negotiator, kind, name, tensors, op, prescale, postscale, root, splits, waits) -> outcome, operation
+ *
+ * `tensors` is a tuple of (input, output, type, shape), `splits` None or a tuple. The memory must stay until the
+ * operation has ended.
+ */
+native_function native_submit;
+/** operation_done(operation) -> bool */
+native_function native_operation_done;
+/** operation_wait(operation) -> outcome */
+native_function native_operation_wait;
+/** operation_rows(operation, tensor, ranks) -> outcome, rows */
+native_function native_operation_rows;
+/** operation_copy(operation, tensor, address, bytes) -> outcome: copy the result there */
+native_function native_operation_copy;
+/** operation_last_joined(operation) -> rank */
+native_function native_operation_last_joined;
+/** operation_free(operation): waits for its end; the capsule must not be used again */
+native_function native_operation_free;
 
 /* ---- reporters.c ---- */
 

@@ -17,14 +17,14 @@ if __version__ != _native.BUILT_FOR:
 
 # pylint: disable=wrong-import-position
 from .communicator import Communicator, Request, wait_all
-from .context import Context, abort, empty, finalize, group, init, is_initialized, world
+from .context import Context, abort, empty, epoch, finalize, group, grow, init, is_initialized, shrink, waiting, world
 from .errors import (AbortedError, ArgumentError, DataError, Error, MismatchError, NetworkError, OutOfMemoryError, PeerError, RendezvousError,
                      ScheduleError, StateError, SystemRefusedError, TimeLimitError)
 from .ops import (AVERAGE, BITWISE_AND, BITWISE_OR, BITWISE_XOR, LOGICAL_AND, LOGICAL_OR, LOGICAL_XOR, MAX, MIN, PRODUCT, SUM, Op, scaled_sum)
 from .reporting import flush, progress, report
 
-__all__ = ["init", "finalize", "is_initialized", "world", "empty", "group", "abort", "Context", "Communicator", "Request", "wait_all",
-           "SUM", "AVERAGE", "PRODUCT", "MIN", "MAX", "BITWISE_AND", "BITWISE_OR", "BITWISE_XOR", "LOGICAL_AND", "LOGICAL_OR", "LOGICAL_XOR",
-           "scaled_sum", "Op", "report", "progress", "flush", "Error", "AbortedError", "ArgumentError", "DataError", "MismatchError",
-           "NetworkError", "OutOfMemoryError", "PeerError", "RendezvousError", "ScheduleError", "StateError", "SystemRefusedError",
-           "TimeLimitError"]
+__all__ = ["init", "finalize", "is_initialized", "world", "shrink", "grow", "waiting", "epoch", "empty", "group", "abort", "Context",
+           "Communicator", "Request", "wait_all", "SUM", "AVERAGE", "PRODUCT", "MIN", "MAX", "BITWISE_AND", "BITWISE_OR", "BITWISE_XOR",
+           "LOGICAL_AND", "LOGICAL_OR", "LOGICAL_XOR", "scaled_sum", "Op", "report", "progress", "flush", "Error", "AbortedError",
+           "ArgumentError", "DataError", "MismatchError", "NetworkError", "OutOfMemoryError", "PeerError", "RendezvousError", "ScheduleError",
+           "StateError", "SystemRefusedError", "TimeLimitError"]

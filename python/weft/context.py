@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The job: joining it, leaving it, ending it, and memory that other ranks reach without a copy."""
+"""The job: joining it, leaving it, going on after failures, and memory that other ranks reach without a copy."""
 from __future__ import annotations
 
 import atexit
@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import weakref
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple, Union
 
 from . import _native
 from .communicator import Communicator, Request
@@ -67,11 +67,12 @@ class Context:
         self._pending: Dict[int, Request] = {}
         self._grouped: Optional[List[Callable[[], None]]] = None  # operations of the group that is open
         self._forked = False
+        self._negotiators: Set[Any] = set()  # that are open
         if rank and not ranks:
             raise ArgumentError(f"rank {rank} was given without ranks: give both, or neither to get them from the launcher")
         self._handle = result(_native.open(_memory_of_process(), rank, ranks, rendezvous, secret, node, fabric, interface, rendezvous_limit,
                                            time_limit))
-        self.world = Communicator(self, _native.world(self._handle))
+        self.world: Optional[Communicator] = Communicator(self, _native.world(self._handle))
         _contexts.add(self)
 
     def _check_usable(self) -> None:
@@ -119,6 +120,44 @@ class Context:
         check(begun)
         check(ended)
 
+    def _renew(self, renew: Callable[[Any], Optional[Tuple[int, str]]]) -> Optional[Communicator]:
+        self._check_usable()
+        if self._grouped is not None:
+            raise StateError("the ranks of a job do not change within a group: end the group first")
+        check(renew(self._handle))
+        handle = _native.world(self._handle)
+        self.world = None if handle is None else Communicator(self, handle)
+        return self.world
+
+    def shrink(self) -> Optional[Communicator]:
+        """Go on without the ranks that are lost, after an operation has failed with a PeerError, MismatchError, TimeLimitError or AbortedError.
+
+        Every surviving rank calls it. Returns the new world; ranks that wait to join are in it, too. Earlier communicators are dead: make
+        those that were split from the world again. Arrays of empty() stay. The contents of failed operations' outputs are undefined.
+        None: this rank is to leave the job, as in grow(). No other thread may use the context meanwhile.
+        """
+        return self._renew(_native.shrink)
+
+    def grow(self) -> Optional[Communicator]:
+        """Admit the ranks that wait to join, and release those that are to leave. Every rank calls it, with no operation in flight.
+
+        Returns the new world, in which newcomers follow the present ranks; otherwise as shrink(). None: this rank is to leave, by
+        finalize() and with exit code 0. Raises the error of a failure that came first: then call shrink().
+        """
+        return self._renew(_native.grow)
+
+    @property
+    def waiting(self) -> int:
+        """How many ranks wait to join or are to leave. Rank 0 alone sees them, and has to let the others know that all must call grow()."""
+        self._check_usable()
+        return _native.waiting(self._handle)
+
+    @property
+    def epoch(self) -> int:
+        """0 at the beginning, larger after each shrink() and grow(). Above 0 right after init(): this rank has joined a running job."""
+        self._check_usable()
+        return _native.epoch(self._handle)
+
     def abort(self, reason: str) -> None:
         """End the job: operations of all ranks fail with this reason and the rank's name."""
         self._check_usable()
@@ -132,6 +171,9 @@ class Context:
         if self._handle is None or self._forked:
             return
         first: Optional[Error] = None
+        for negotiator in list(self._negotiators):
+            with contextlib.suppress(Error):  # the failure of a job is raised below
+                negotiator.close()
         for request in list(self._pending.values()):
             try:
                 request.wait()
@@ -208,9 +250,29 @@ def is_initialized() -> bool:
     return _current is not None and _current._handle is not None and not _current._forked
 
 
-def world() -> Communicator:
-    """The communicator of all ranks."""
+def world() -> Optional[Communicator]:
+    """The communicator of all ranks; another one after shrink() and grow(). None after those two on a rank that is to leave."""
     return _initialized().world
+
+
+def shrink() -> Optional[Communicator]:
+    """See Context.shrink()."""
+    return _initialized().shrink()
+
+
+def grow() -> Optional[Communicator]:
+    """See Context.grow()."""
+    return _initialized().grow()
+
+
+def waiting() -> int:
+    """See Context.waiting."""
+    return _initialized().waiting
+
+
+def epoch() -> int:
+    """See Context.epoch."""
+    return _initialized().epoch
 
 
 def empty(shape: Union[int, Sequence[int]], dtype: Any = "f4") -> Any:

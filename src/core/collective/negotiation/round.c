@@ -49,6 +49,19 @@ static void pending_remove(weft_negotiator *negotiator, weft_operation *operatio
     operation->previous = operation->next = NULL;
 }
 
+/* Take an operation that has not run from the lists; NULL: there is none. Takes the lock. */
+static weft_operation *pending_take(weft_negotiator *negotiator)
+{
+    pthread_mutex_lock(&negotiator->lock);
+    weft_operation *operation = negotiator->first ? negotiator->first : negotiator->join;
+    if (negotiator->first)
+        pending_remove(negotiator, operation);
+    else
+        negotiator->join = NULL;
+    pthread_mutex_unlock(&negotiator->lock);
+    return operation;
+}
+
 /* Refuse what is submitted from now on, and fail everything that is unfinished. Takes the lock. */
 static void negotiator_end(weft_negotiator *negotiator, const struct error *error)
 {
@@ -63,15 +76,8 @@ static void negotiator_end(weft_negotiator *negotiator, const struct error *erro
             operation_end(operation, error);
     }
     negotiator->ready_count = 0;
-    while (negotiator->first) {
-        weft_operation *operation = negotiator->first;
-        pending_remove(negotiator, operation);
+    for (weft_operation *operation; (operation = pending_take(negotiator));)
         operation_end(operation, error);
-    }
-    weft_operation *join = negotiator->join;
-    negotiator->join = NULL;
-    if (join)
-        operation_end(join, error);
 }
 
 /* ---- what is ready ---- */
