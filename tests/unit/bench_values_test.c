@@ -92,9 +92,9 @@ static void every_type_and_operation_is_exact(void **state)
                     else if (type == WEFT_I64 || type == WEFT_U64)
                         ((uint64_t *)(void *)buffer)[i] = (uint64_t)result[i];
                 }
-                assert_int_equal(bench_check_reduced(&values, 5, buffer, COUNT), 0);
+                assert_int_equal(bench_check_reduced(&values, values.ranks, 5, buffer, COUNT), 0);
                 buffer[0] ^= 1;
-                assert_int_equal(bench_check_reduced(&values, 5, buffer, COUNT), 1);
+                assert_int_equal(bench_check_reduced(&values, values.ranks, 5, buffer, COUNT), 1);
             }
         }
     }

@@ -264,7 +264,7 @@ const struct command command_bench = {
     .group = COMMAND_MEASURE,
     .summary = "measure a collective over a range of sizes and check every result; or measure training",
     .description =
-        "COLLECTIVE is allreduce, reduce_scatter, allgather, broadcast, reduce, alltoall, sendreceive (each rank "
+        "COLLECTIVE is allreduce, reduce_scatter, allgather, broadcast, reduce, scan, exscan, alltoall, sendreceive (each rank "
         "to the next) or barrier. The columns are those of nccl-tests: time is the median of batches of calls, "
         "each the mean over ranks; alg is bytes divided by time; bus is alg corrected for the collective, for "
         "comparison with the speed of a link; cpu is processor time per rank and call. From 16 MiB on, calls "

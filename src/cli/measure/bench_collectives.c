@@ -25,7 +25,7 @@ static weft_status run_allreduce(const struct bench_call *call)
 
 static size_t check_allreduce(const struct bench_call *call)
 {
-    return bench_check_reduced(&call->values, 0, call->output, call->block);
+    return bench_check_reduced(&call->values, call->ranks, 0, call->output, call->block);
 }
 
 static weft_status run_reduce_scatter(const struct bench_call *call)
@@ -35,7 +35,7 @@ static weft_status run_reduce_scatter(const struct bench_call *call)
 
 static size_t check_reduce_scatter(const struct bench_call *call)
 {
-    return bench_check_reduced(&call->values, (size_t)call->rank * call->block, call->output, call->block);
+    return bench_check_reduced(&call->values, call->ranks, (size_t)call->rank * call->block, call->output, call->block);
 }
 
 /* Block r of the output against elements from `first` on of rank r's input, for all r. */
@@ -77,6 +77,26 @@ static weft_status run_reduce(const struct bench_call *call)
 static size_t check_reduce(const struct bench_call *call)
 {
     return call->rank == call->root ? check_allreduce(call) : 0;
+}
+
+static weft_status run_scan(const struct bench_call *call)
+{
+    return weft_scan(call->input, call->output, call->block, call->values.type, call->values.op, call->comm);
+}
+
+static size_t check_scan(const struct bench_call *call)
+{
+    return bench_check_reduced(&call->values, call->rank + 1, 0, call->output, call->block);
+}
+
+static weft_status run_exscan(const struct bench_call *call)
+{
+    return weft_exscan(call->input, call->output, call->block, call->values.type, call->values.op, call->comm);
+}
+
+static size_t check_exscan(const struct bench_call *call)
+{
+    return call->rank == 0 ? 0 : bench_check_reduced(&call->values, call->rank, 0, call->output, call->block);
 }
 
 static weft_status run_alltoall(const struct bench_call *call)
@@ -126,6 +146,8 @@ static const struct bench_collective collectives[] = {
     {"broadcast", BENCH_NOTHING, BENCH_ONE_BLOCK, false, true, BENCH_IN_PLACE_ONLY, factor_one, run_broadcast,
      check_broadcast},
     {"reduce", BENCH_ONE_BLOCK, BENCH_ONE_BLOCK, true, true, BENCH_EITHER_PLACE, factor_one, run_reduce, check_reduce},
+    {"scan", BENCH_ONE_BLOCK, BENCH_ONE_BLOCK, true, false, BENCH_EITHER_PLACE, factor_one, run_scan, check_scan},
+    {"exscan", BENCH_ONE_BLOCK, BENCH_ONE_BLOCK, true, false, BENCH_EITHER_PLACE, factor_one, run_exscan, check_exscan},
     {"alltoall", BENCH_BLOCK_A_RANK, BENCH_BLOCK_A_RANK, false, false, BENCH_EITHER_PLACE, factor_share, run_alltoall,
      check_alltoall},
     {"sendreceive", BENCH_ONE_BLOCK, BENCH_ONE_BLOCK, false, false, BENCH_OUT_OF_PLACE_ONLY, factor_one,
@@ -134,8 +156,9 @@ static const struct bench_collective collectives[] = {
      check_nothing},
 };
 
-const char *const bench_collective_names[] = {"allreduce", "reduce_scatter", "allgather", "broadcast", "reduce",
-                                              "alltoall",  "sendreceive",    "barrier",   NULL};
+const char *const bench_collective_names[] = {"allreduce",   "reduce_scatter", "allgather", "broadcast",
+                                              "reduce",      "scan",           "exscan",    "alltoall",
+                                              "sendreceive", "barrier",        NULL};
 
 const struct bench_collective *bench_collective_find(const char *name)
 {

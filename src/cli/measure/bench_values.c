@@ -44,11 +44,11 @@ static bool is_float(weft_type type)
     return type == WEFT_F32 || type == WEFT_F64 || type == WEFT_F16 || type == WEFT_BF16;
 }
 
-/* The operation over all ranks, exactly, before it is rounded to the type. */
-static double reduced(const struct bench_values *values, uint64_t mask, uint64_t index)
+/* The operation over the first `ranks` ranks, exactly, before it is rounded to the type. */
+static double reduced(const struct bench_values *values, int ranks, uint64_t mask, uint64_t index)
 {
     double result = element(values, mask, 0, index);
-    for (int rank = 1; rank < values->ranks; rank++) {
+    for (int rank = 1; rank < ranks; rank++) {
         double next = element(values, mask, rank, index);
         switch (values->op.kind) {
         case WEFT_OP_PRODUCT:
@@ -152,13 +152,13 @@ size_t bench_check_moved(const struct bench_values *values, int rank, size_t fir
     return wrong;
 }
 
-size_t bench_check_reduced(const struct bench_values *values, size_t first, const void *buffer, size_t count)
+size_t bench_check_reduced(const struct bench_values *values, int ranks, size_t first, const void *buffer, size_t count)
 {
     size_t size = weft_type_size(values->type), wrong = 0;
     uint64_t mask = mask_of(values);
     for (size_t i = 0; i < count; i++) {
         uint64_t expected = 0;
-        bench_values_store(values->type, reduced(values, mask, first + i), &expected);
+        bench_values_store(values->type, reduced(values, ranks, mask, first + i), &expected);
         wrong += memcmp(&expected, (const char *)buffer + i * size, size) != 0;
     }
     return wrong;

@@ -24,7 +24,8 @@ void bench_fill(const struct bench_values *values, int rank, size_t first, void 
 /** How many of the `count` elements at `buffer` differ from elements [first, first + count) of `rank`. */
 size_t bench_check_moved(const struct bench_values *values, int rank, size_t first, const void *buffer, size_t count);
 
-/** How many of the `count` elements at `buffer` differ from the result over all ranks. */
-size_t bench_check_reduced(const struct bench_values *values, size_t first, const void *buffer, size_t count);
+/** How many of the `count` elements at `buffer` differ from the result over ranks 0 to `ranks` - 1. */
+size_t bench_check_reduced(const struct bench_values *values, int ranks, size_t first, const void *buffer,
+                           size_t count);
 
 #endif

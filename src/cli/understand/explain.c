@@ -2,6 +2,7 @@
 /* `weft explain`: the tuner's choice, and the predicted cost of every algorithm. */
 #include "base/text.h"
 #include "cli/frame/command.h"
+#include "cli/measure/bench_collectives.h"
 #include "cli/measure/sweep_record.h"
 #include "cli/understand/placement.h"
 #include "core/collective/communicator/context.h"
@@ -87,8 +88,10 @@ static void print_sizes_measured(FILE *output, const struct sweep_record *measur
             return;
     if (measured->count)
         fprintf(output, "  measured are blocks of");
-    else
+    else if (bench_collective_find(measured->place.collective))
         fprintf(output, "  nothing is measured yet: weft bench %s --sweep does that", measured->place.collective);
+    else
+        return;
     for (size_t i = 0; i < measured->count; i++) {
         if (measured->figures[i].block_bytes != last)
             fprintf(output, "%s %s", last == UINT64_MAX ? "" : ",",
