@@ -242,6 +242,8 @@ static int stall(weft_context *context, int rank, void *argument)
     const weft_status status = weft_operation_wait(first);
     dup2(kept, STDERR_FILENO);
     CHECK(status == WEFT_ERROR_STATE && weft_operation_wait(second) == WEFT_ERROR_STATE);
+    CHECK(
+        says(weft_message(NULL), (const char *const[]){"waited for more than 3 s", "'new' waits for rank 1 (", NULL}));
     weft_operation_free(first);
     weft_operation_free(second);
     CHECK(weft_negotiator_close(negotiator) == WEFT_OK);

@@ -366,7 +366,12 @@ static weft_status round_take(weft_negotiator *negotiator, int words, struct err
         return negotiation_error(negotiator, status, error);
     const uint64_t flags = ~negotiator->bits[0];
     if (flags & CLOSES)
-        return error_set(error, WEFT_ERROR_STATE, "the negotiator was closed, by this rank or another one");
+        return negotiator->stalled.status != WEFT_OK
+                   ? error_set(error, negotiator->stalled.status, "%s", negotiator->stalled.text)
+                   : error_set(
+                         error, WEFT_ERROR_STATE,
+                         "the negotiator was closed by this rank or another one, or by rank 0 because operations have "
+                         "waited for too long, which it then says");
     pthread_mutex_lock(&negotiator->lock);
     status = collect_known(negotiator, words, error);
     pthread_mutex_unlock(&negotiator->lock);

@@ -60,6 +60,10 @@ bool stall_check(weft_negotiator *negotiator)
                 "weft: %d operation%s waited for more than %g s, because some ranks have not submitted %s:%s%s\n",
                 stalled, stalled == 1 ? " has" : "s have", limit, stalled == 1 ? "it" : "them", list,
                 goes_on ? "" : "\n    the negotiator ends");
+    if (!goes_on)
+        error_set(&negotiator->stalled, WEFT_ERROR_STATE,
+                  "operations have waited for more than %g s, because some ranks have not submitted them:%s", end,
+                  list ? list : "");
     buffer_free(&text);
     return goes_on;
 }

@@ -100,7 +100,7 @@ struct weft_negotiator {
     void *fusion; /**< driver: memory in which tensors are joined */
     size_t fusion_room;
     uint64_t small_bytes; /**< tensors up to this size are joined */
-    uint64_t stall_checked;
+    struct error stalled; /**< on rank 0: why it ends the negotiator */
     struct negotiation_timeline timeline;
 };
 
