@@ -43,7 +43,7 @@ static int reduce_all(weft_context *context, int rank, void *argument)
                 const double prescale = scaled ? 2 : 1, postscale = scaled ? 0.5 : 1;
                 const weft_tensor tensors[] = {{inputs, place ? inputs : output, WEFT_F64, 2, shape},
                                                {numbers, numbers, WEFT_I64, 2, shape},
-                                               {NULL, output, WEFT_F64, 2, none}};
+                                               {NULL, NULL, WEFT_F64, 2, none}};
                 const weft_named_call call = {.kind = WEFT_NAMED_ALLREDUCE,
                                               .name = "group",
                                               .tensors = tensors,
@@ -161,7 +161,7 @@ static int scatter_rows(weft_context *context, int rank, void *argument)
             const int64_t shape[] = {rows, 2};
             for (int e = 0; e < 24; e++)
                 input[e] = (float)(e + rank);
-            const weft_tensor tensor = {input, output, WEFT_F32, 2, shape};
+            const weft_tensor tensor = {rows ? input : NULL, rows > rank ? output : NULL, WEFT_F32, 2, shape};
             const weft_named_call call = {.kind = WEFT_NAMED_REDUCE_SCATTER,
                                           .name = "scatter",
                                           .tensors = &tensor,

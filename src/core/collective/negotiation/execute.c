@@ -99,6 +99,8 @@ void *execute_memory(weft_negotiator *negotiator, size_t bytes, struct error *er
 static void copy_in(weft_negotiator *negotiator, const struct ready_piece *piece, void *target)
 {
     const double factor = prescale_of(piece->ready->description);
+    if (piece->bytes == 0)
+        return;
     if (!piece->input)
         memset(target, 0, piece->bytes);
     else if (factor != 1)
@@ -111,7 +113,7 @@ static weft_status reduce(weft_negotiator *negotiator, const struct description 
                           void *output, uint64_t count, weft_type type, struct error *error)
 {
     if (description_kind(description) == WEFT_NAMED_ADASUM) {
-        if (input != output)
+        if (input != output && count > 0)
             memcpy(output, input, count * weft_type_size(type));
         return adasum_run(negotiator, output, count, type, error);
     }
@@ -206,7 +208,7 @@ static weft_status run_joined(weft_negotiator *negotiator, const size_t *chosen,
     place = 0;
     for (size_t i = 0; i < count; i++) {
         const struct ready_piece *piece = &negotiator->pieces[chosen[i]];
-        if (piece->output)
+        if (piece->output && piece->bytes > 0)
             memcpy(piece->output, buffer + place, piece->bytes);
         place += piece->bytes;
     }

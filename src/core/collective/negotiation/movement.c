@@ -23,6 +23,13 @@ static uint64_t tensor_elements(const weft_tensor *tensor)
     return tensor->dimensions == 0 ? 1 : (uint64_t)tensor->shape[0] * row_elements(tensor);
 }
 
+/* memcpy() of `bytes`, which may be 0 with addresses that are NULL. */
+static void copy_rows(void *target, const void *source, size_t bytes)
+{
+    if (bytes > 0)
+        memcpy(target, source, bytes);
+}
+
 static weft_status call(weft_negotiator *negotiator, weft_status status, struct error *error)
 {
     return status == WEFT_OK ? WEFT_OK : negotiation_error(negotiator, status, error);
@@ -141,7 +148,7 @@ static weft_status broadcast_rows(weft_negotiator *negotiator, const weft_operat
         const weft_tensor *tensor = &operation->tensors[i];
         const uint64_t elements = tensor_elements(tensor);
         if (negotiator->rank == root && tensor->output != tensor->input)
-            memcpy(tensor->output, tensor->input, elements * weft_type_size(tensor->type));
+            copy_rows(tensor->output, tensor->input, elements * weft_type_size(tensor->type));
         if (call(negotiator, weft_broadcast(tensor->output, elements, tensor->type, root, negotiator->comm), error) !=
             WEFT_OK)
             return error->status;
@@ -161,7 +168,7 @@ static weft_status scatter_unevenly(weft_negotiator *negotiator, const weft_oper
         return error->status;
     for (uint64_t r = 0; r < ranks; r++) {
         const uint64_t size = (rows / ranks + (r < rows % ranks)) * bytes;
-        memcpy(memory + r * block * bytes, source, size);
+        copy_rows(memory + r * block * bytes, source, size);
         memset(memory + r * block * bytes + size, 0, block * bytes - size);
         source += size;
     }
@@ -172,7 +179,7 @@ static weft_status scatter_unevenly(weft_negotiator *negotiator, const weft_oper
     const weft_status status = weft_reduce_scatter(memory, own, elements, tensor->type, op, negotiator->comm);
     if (call(negotiator, status, error) != WEFT_OK)
         return error->status;
-    memcpy(tensor->output, own, (rows / ranks + (rank < rows % ranks)) * bytes);
+    copy_rows(tensor->output, own, (rows / ranks + (rank < rows % ranks)) * bytes);
     return WEFT_OK;
 }
 

@@ -171,7 +171,8 @@ weft_status weft_negotiator_timeline(weft_negotiator *negotiator, const char *pa
 
 /* ---- submitting ---- */
 
-static weft_status check_named_tensor(const weft_named_call *call, int index, struct error *error)
+static weft_status check_named_tensor(const weft_negotiator *negotiator, const weft_named_call *call, int index,
+                                      struct error *error)
 {
     const weft_tensor *tensor = &call->tensors[index];
     const weft_named_kind kind = call->kind;
@@ -185,13 +186,14 @@ static weft_status check_named_tensor(const weft_named_call *call, int index, st
         problem = "has no shape";
     else if (tensor->dimensions == 0 && (gathers || kind == WEFT_NAMED_REDUCE_SCATTER))
         problem = "has no dimensions, so that it has no rows";
-    else if (!gathers && !tensor->output)
-        problem = "has no output";
     for (int d = 0; !problem && d < tensor->dimensions; d++)
         if (tensor->shape[d] < 0 || __builtin_mul_overflow(elements, (uint64_t)tensor->shape[d], &elements))
             problem = "has an impossible shape";
     if (!problem && elements > 0 && !tensor->input)
         problem = "has no input";
+    if (!problem && elements > 0 && !gathers && !tensor->output &&
+        (kind != WEFT_NAMED_REDUCE_SCATTER || tensor->shape[0] > negotiator->rank))
+        problem = "has no output";
     if (!problem && reduces && kind != WEFT_NAMED_ADASUM && tensor->type == WEFT_BOOL &&
         ((call->op != WEFT_OP_MIN && call->op != WEFT_OP_MAX) || call->prescale != 1 || call->postscale != 1))
         problem = "is of type bool, which can be reduced by min and max only, and not be scaled";
@@ -249,7 +251,7 @@ static weft_status check_call(const weft_negotiator *negotiator, const weft_name
         return error_set(error, WEFT_ERROR_ARGUMENT, "alltoall '%s': it takes one tensor, not %d", call->name,
                          call->count);
     for (int i = 0; i < call->count; i++)
-        if (check_named_tensor(call, i, error) != WEFT_OK)
+        if (check_named_tensor(negotiator, call, i, error) != WEFT_OK)
             return error->status;
     return call->kind == WEFT_NAMED_ALLTOALL ? check_splits(negotiator, call, error) : WEFT_OK;
 }
