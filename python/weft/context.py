@@ -130,11 +130,12 @@ class Context:
         return self.world
 
     def shrink(self) -> Optional[Communicator]:
-        """Go on without the ranks that are lost, after an operation has failed with a PeerError, MismatchError, TimeLimitError or AbortedError.
+        """Go on without the ranks that are lost.
 
-        Every surviving rank calls it. Returns the new world; ranks that wait to join are in it, too. Earlier communicators are dead: make
-        those that were split from the world again. Arrays of empty() stay. The contents of failed operations' outputs are undefined.
-        None: this rank is to leave the job, as in grow(). No other thread may use the context meanwhile.
+        Every surviving rank calls it after an operation has failed with a PeerError, MismatchError, TimeLimitError or AbortedError.
+        Returns the new world; ranks that wait to join are in it, too. Earlier communicators are dead: make those that were split from the
+        world again. Arrays of empty() stay. The contents of failed operations' outputs are undefined. None: this rank is to leave the job,
+        as in grow(). No other thread may use the context meanwhile.
         """
         return self._renew(_native.shrink)
 
