@@ -160,6 +160,8 @@ def rank_forks():
     dist.all_reduce(torch.ones(3), async_op=True).get_future().wait()  # there is a thread that completes futures
     child = os.fork()
     if child == 0:
+        with pytest.raises(RuntimeError, match="forked from a rank"):
+            dist.barrier()
         sys.exit(0)  # leaves the job alone
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     loader = torch.utils.data.DataLoader(range(8), batch_size=2, num_workers=1)

@@ -64,8 +64,9 @@ def whole_standard_streams():
 
 def test_torchrun():
     program = PROGRAM.format(arguments='"weft"')
-    done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", str(free_port()), "--no_python",
-                           *whole_standard_streams(), sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=100, check=False)
+    done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", str(free_port()),
+                           "--monitor_interval", "0.2", *whole_standard_streams(), "--no_python", sys.executable, "-c", program],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=100, check=False)
     assert done.returncode == 0 and done.stdout.count("sum 3.0 of 2") == 2, done.stdout
 
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "buckets.h"
 
+#include "channel.h"
+
 #include <c10/core/CPUAllocator.h>
 
 #include <cstring>
 #include <list>
 #include <memory>
 #include <mutex>
-#include <unistd.h>
 
 namespace weft_torch
 {
@@ -26,14 +27,13 @@ struct BucketMemory {
 
 static std::mutex buckets_mutex;
 static std::list<std::unique_ptr<BucketMemory>> buckets;
-static const pid_t buckets_owner = getpid();
 
 /* Called by the storage, or by buckets_give_back(), when the memory is not used any more. */
 static void release(void *argument)
 {
     auto *memory = static_cast<BucketMemory *>(argument);
-    if (getpid() != buckets_owner)
-        return; /* a forked child: the memory is the parent's */
+    if (is_forked())
+        return;
     std::lock_guard<std::mutex> guard(buckets_mutex);
     weft_free(memory->context, memory->pointer);
     buckets.erase(memory->place);
@@ -61,11 +61,13 @@ void buckets_take_seen(weft_context *context, const at::Tensor &tensor)
     BucketMemory *memory;
     {
         std::lock_guard<std::mutex> guard(buckets_mutex);
-        buckets.emplace_back(new BucketMemory{
-            context, pointer, bytes,
-            c10::weak_intrusive_ptr<c10::StorageImpl>(
-                c10::intrusive_ptr<c10::StorageImpl>::unsafe_reclaim_from_nonowning(storage)),
-            {}});
+        buckets.emplace_back(
+            new BucketMemory{context,
+                             pointer,
+                             bytes,
+                             c10::weak_intrusive_ptr<c10::StorageImpl>(
+                                 c10::intrusive_ptr<c10::StorageImpl>::unsafe_reclaim_from_nonowning(storage)),
+                             {}});
         buckets.back()->place = std::prev(buckets.end());
         memory = buckets.back().get();
     }

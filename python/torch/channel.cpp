@@ -7,8 +7,8 @@
 #include <condition_variable>
 #include <csignal>
 #include <deque>
+#include <pthread.h>
 #include <stdexcept>
-#include <unistd.h>
 
 namespace weft_torch
 {
@@ -23,8 +23,14 @@ void check(weft_status status, const weft_context *context)
 static std::mutex channels_mutex;
 static std::vector<std::weak_ptr<Channel>> channels;
 static std::atomic<bool> reported;
-/* A forked child has the parent's objects, but must not touch the memory that they share with other ranks. */
-static const pid_t owner = getpid();
+
+static bool forked;
+static const int fork_is_watched = pthread_atfork(nullptr, nullptr, [] { forked = true; });
+
+bool is_forked()
+{
+    return fork_is_watched == 0 && forked;
+}
 
 /* ---- the thread ---- */
 
@@ -119,6 +125,10 @@ std::shared_ptr<Channel> Channel::open(weft_context *context, const std::vector<
 
 weft_comm *Channel::comm() const
 {
+    if (is_forked())
+        throw std::runtime_error(
+            "this process was forked from a rank: only the rank itself may use its process groups; "
+            "start workers with multiprocessing's method 'spawn'");
     if (!comm_)
         throw std::runtime_error("this process group ended when weft.finalize() left the job: make another with "
                                  "torch.distributed.init_process_group()");
@@ -127,14 +137,14 @@ weft_comm *Channel::comm() const
 
 void Channel::free_comm()
 {
-    if (comm_ && getpid() == owner)
+    if (comm_)
         (void)weft_comm_free(comm_); /* if that fails, weft_finalize() frees it */
     comm_ = nullptr;
 }
 
 Channel::~Channel()
 {
-    if (getpid() != owner) {
+    if (is_forked()) {
         (void)thread_.release(); /* there is no such thread here */
         return;
     }

@@ -4,8 +4,8 @@
  * whose future somebody has asked for.
  *
  * An operation that is in flight is in its channel's list, which keeps it and its tensors alive: a program may drop what
- * it has started. Whoever waits for an operation finishes it (see work.h); usually that is the thread that calls wait(),
- * so that no other thread is involved. A future has no wait of its own that this library could provide, hence the thread.
+ * it has started. The thread that waits for an operation finishes it (see work.h). Usually it is the one that calls
+ * wait(), so that no other thread is involved. Those that wait for a future do not call this library: hence the thread.
  */
 #ifndef WEFT_TORCH_CHANNEL_H
 #define WEFT_TORCH_CHANNEL_H
@@ -26,6 +26,9 @@ namespace weft_torch
 class WeftWork;
 using Works = std::list<c10::intrusive_ptr<WeftWork>>;
 
+/** Whether this process was forked from a rank: it has the rank's objects, but must not touch what ranks share. */
+bool is_forked();
+
 /** Throw std::runtime_error, RuntimeError in Python, with libweft's message if `status` is an error. */
 void check(weft_status status, const weft_context *context);
 
@@ -41,7 +44,7 @@ class Channel
     Channel(const Channel &) = delete;
     Channel &operator=(const Channel &) = delete;
 
-    /** Throws if the job was left. */
+    /** Throws if the job was left, or in a forked process. */
     weft_comm *comm() const;
     weft_context *context() const
     {
@@ -52,7 +55,7 @@ class Channel
     void add(const c10::intrusive_ptr<WeftWork> &work);
     /** It has ended: take it from the list. */
     void remove(WeftWork &work);
-    /** Let the channel's thread wait for it. Operations that are given to it complete in this order. By the thread itself: wait. */
+    /** Let the channel's thread wait for it. Operations that are given to it complete in this order. */
     void complete_elsewhere(const c10::intrusive_ptr<WeftWork> &work);
 
     /**

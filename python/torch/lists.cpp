@@ -19,8 +19,8 @@ static Tensors joined(const std::vector<Tensors> &lists)
 static const Tensors &only_list(const std::vector<Tensors> &lists, const char *operation)
 {
     if (lists.size() != 1)
-        refuse(operation, "a rank passes one list of tensors, since it is one device; " +
-                              std::to_string(lists.size()) + " were given");
+        refuse(operation, "a rank passes one list of tensors, since it is one device; " + std::to_string(lists.size()) +
+                              " were given");
     return lists[0];
 }
 
@@ -52,7 +52,8 @@ WorkPointer WeftProcessGroup::allgather_coalesced(std::vector<Tensors> &outputs,
                                           " ranks; there are " + std::to_string(outputs.size()));
     for (const auto &list : outputs)
         if (list.size() != inputs.size())
-            refuse("allgather_coalesced", std::to_string(inputs.size()) + " inputs need lists of as many outputs; one has " +
+            refuse("allgather_coalesced", std::to_string(inputs.size()) +
+                                              " inputs need lists of as many outputs; one has " +
                                               std::to_string(list.size()));
     std::vector<Tensors> of_input(inputs.size());
     for (size_t i = 0; i < inputs.size(); i++) {
@@ -115,15 +116,14 @@ WorkPointer WeftProcessGroup::reduce_scatter(Tensors &outputs, std::vector<Tenso
     check_list(list, size_, output, true, "reduce_scatter");
     const Elements elements = reduced(output, "reduce_scatter");
     const weft_op op = reduction_of(options.reduceOp, output.scalar_type(), "reduce_scatter");
-    return operation(OpType::REDUCE_SCATTER, "weft:reduce_scatter", list, outputs,
-                     [&](WeftWork &work, weft_comm *comm) {
-                         const void *from = inputs_of(work, list);
-                         void *to = output_of(work, output);
-                         work.start([&](weft_request **request) {
-                             return weft_reduce_scatter_start(from, to, elements.count, elements.type, op, comm,
-                                                              request);
-                         });
-                     });
+    return operation(
+        OpType::REDUCE_SCATTER, "weft:reduce_scatter", list, outputs, [&](WeftWork &work, weft_comm *comm) {
+            const void *from = inputs_of(work, list);
+            void *to = output_of(work, output);
+            work.start([&](weft_request **request) {
+                return weft_reduce_scatter_start(from, to, elements.count, elements.type, op, comm, request);
+            });
+        });
 }
 
 /* The elements of each tensor. */

@@ -56,7 +56,9 @@ PYBIND11_MODULE(_torch, module)
     module.def(
         "take_bucket",
         [](const Group &group, const at::Tensor &bucket) {
-            buckets_take_seen(weft_group(group).channel()->context(), bucket);
+            const auto &channel = weft_group(group).channel();
+            (void)channel->comm(); /* it is open */
+            buckets_take_seen(channel->context(), bucket);
         },
         "Move a gradient bucket to memory that other ranks of the host reach without a copy.");
     module.def("bucket_bytes", buckets_bytes, "Bytes of gradient buckets in such memory.");

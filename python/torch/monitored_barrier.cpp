@@ -30,8 +30,11 @@ static std::string find_missing(c10d::Store &store, const std::string &prefix, c
 {
     std::string missing;
     for (int rank = 1; rank < weft_comm_size(comm); rank++) {
-        if (wait_for_key(store, prefix + std::to_string(rank), end))
+        const std::string key = prefix + std::to_string(rank);
+        if (wait_for_key(store, key, end)) {
+            store.deleteKey(key);
             continue;
+        }
         const char *host = weft_comm_host(comm, rank);
         missing += (missing.empty() ? "rank " : ", rank ") + std::to_string(rank) +
                    (host ? std::string(" on host ") + host : "");

@@ -27,8 +27,8 @@ void WeftProcessGroup::set_reproducible(bool reproducible)
 void WeftProcessGroup::check_root(int64_t root, int64_t root_tensor, const char *operation) const
 {
     if (root < 0 || root >= size_)
-        refuse(operation, "there is no rank " + std::to_string(root) + "; the group has ranks 0 to " +
-                              std::to_string(size_ - 1));
+        refuse(operation,
+               "there is no rank " + std::to_string(root) + "; the group has ranks 0 to " + std::to_string(size_ - 1));
     if (root_tensor != 0)
         refuse(operation, "a rank passes one tensor, so there is no tensor " + std::to_string(root_tensor));
 }
@@ -53,8 +53,8 @@ WorkPointer WeftProcessGroup::allreduce(Tensors &tensors, const c10d::AllreduceO
     const at::Tensor &tensor = single(tensors, "allreduce");
     const Elements elements = reduced(tensor, "allreduce");
     const weft_op op = reduction_of(options.reduceOp, tensor.scalar_type(), "allreduce");
-    buckets_take(channel_->context(), tensor);
     return operation(OpType::ALLREDUCE, "weft:all_reduce", tensors, tensors, [&](WeftWork &work, weft_comm *comm) {
+        buckets_take(channel_->context(), tensor);
         void *data = in_place(work, tensor);
         work.start([&](weft_request **request) {
             return weft_allreduce_start(data, data, elements.count, elements.type, op, comm, request);
@@ -144,7 +144,7 @@ WorkPointer WeftProcessGroup::_reduce_scatter_base(at::Tensor &output, at::Tenso
 
 /* ---- all-to-all ---- */
 
-/* The elements for each rank, from rows (none: an equal share of all rows). `scale` is elements of libweft a tensor's. */
+/* The elements for each rank, from the numbers of rows; no numbers: an equal share of all rows. */
 static std::vector<size_t> counts_of(const at::Tensor &tensor, const std::vector<int64_t> &splits, int size,
                                      const char *which)
 {
@@ -152,6 +152,7 @@ static std::vector<size_t> counts_of(const at::Tensor &tensor, const std::vector
     const int64_t rows = tensor.dim() ? tensor.size(0) : 1;
     std::vector<size_t> counts;
     int64_t sum = 0;
+    bool valid = true;
     if (splits.empty()) {
         if (rows % size != 0)
             refuse("alltoall_base", std::string("the ") + which + " has " + std::to_string(rows) +
@@ -161,11 +162,10 @@ static std::vector<size_t> counts_of(const at::Tensor &tensor, const std::vector
     }
     for (const int64_t split : splits) {
         sum += split;
+        valid &= split >= 0;
         counts.push_back(rows ? split * (all / rows) : 0);
-        if (split < 0)
-            sum = -1;
     }
-    if ((int)splits.size() != size || sum != rows)
+    if (!valid || (int)splits.size() != size || sum != rows)
         refuse("alltoall_base", std::string("the split sizes of the ") + which + " must be " + std::to_string(size) +
                                     " numbers from 0 on that add up to its " + std::to_string(rows) + " rows");
     return counts;
@@ -204,7 +204,8 @@ WorkPointer WeftProcessGroup::alltoall_base(at::Tensor &output, at::Tensor &inpu
 static void check_tag(int tag, const char *operation)
 {
     if (tag != 0)
-        refuse(operation, "tag " + std::to_string(tag) + ": the backend weft has no tags other than 0; messages "
+        refuse(operation, "tag " + std::to_string(tag) +
+                              ": the backend weft has no tags other than 0; messages "
                               "between two ranks of a group arrive in the order in which they are sent");
 }
 
@@ -236,7 +237,8 @@ WorkPointer WeftProcessGroup::recv(Tensors &tensors, int source, int tag)
 
 WorkPointer WeftProcessGroup::recvAnysource(Tensors &, int)
 {
-    refuse("recv", "the backend weft receives only from a rank that is named: pass src=, or gather what the ranks have");
+    refuse("recv",
+           "the backend weft receives only from a rank that is named: pass src=, or gather what the ranks have");
 }
 
 WorkPointer WeftProcessGroup::barrier(const c10d::BarrierOptions &)

@@ -33,8 +33,8 @@ void check_tensor(const at::Tensor &tensor, const char *operation)
 const at::Tensor &single(const std::vector<at::Tensor> &tensors, const char *operation)
 {
     if (tensors.size() != 1)
-        refuse(operation, "a rank passes one tensor, since it is one device; " + std::to_string(tensors.size()) +
-                              " were given");
+        refuse(operation,
+               "a rank passes one tensor, since it is one device; " + std::to_string(tensors.size()) + " were given");
     check_tensor(tensors[0], operation);
     return tensors[0];
 }

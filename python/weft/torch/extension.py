@@ -35,8 +35,8 @@ def load() -> ModuleType:
             raise ImportError(f"weft.torch is for PyTorch {VERSION}x, but this is {torch.__version__}")
         if others:
             raise ImportError(f"weft.torch was built for {', '.join(others)}, but this is {wanted}: {remedy}")
-        raise ImportError("weft.torch was not built, because PyTorch, its headers (Debian: libtorch-dev, pybind11-dev) or a C++ compiler were missing "
-                          f"when the package weft was installed: {remedy}")
+        raise ImportError("weft.torch was not built, because PyTorch, its headers (Debian: libtorch-dev, pybind11-dev) or a C++ compiler "
+                          f"were missing when the package weft was installed: {remedy}")
     if not torch.distributed.is_available():
         raise ImportError("this PyTorch was built without torch.distributed, so there is nothing that weft.torch could serve")
     spec = importlib.util.spec_from_file_location("weft._torch", path)

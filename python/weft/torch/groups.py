@@ -9,7 +9,6 @@ import sys
 from datetime import timedelta
 from typing import Any, Optional
 
-import torch
 import torch.distributed as dist
 
 from .. import context as job
@@ -57,18 +56,17 @@ def _make(options: Any, _: Any) -> Any:
     members = list(options.global_ranks_in_group) or list(range(options.group_size))
     if not job.is_initialized():
         if dist.is_initialized() and options.group_size != dist.get_world_size():
-            raise RuntimeError(f"the first group of the backend weft must have all {dist.get_world_size()} ranks: it joins the job; this one has "
+            raise RuntimeError(f"the first group of the backend weft joins the job, and must have all {dist.get_world_size()} ranks; this one has "
                                f"{members}")
         _join_by_store(options.store, options.group_rank, options.group_size)
     world = job.world()
     if world is None:
         raise RuntimeError("this rank has left the job: it cannot be in a process group")
-    if world.rank != members[options.group_rank] or max(members) >= world.size or (not dist.is_initialized() and len(members) != world.size):
-        raise RuntimeError(f"torch.distributed calls this process rank {members[options.group_rank]} of "
-                           f"{dist.get_world_size() if dist.is_initialized() else len(members)}, but it is rank {world.rank} of {world.size} of Weft's job: "
+    rank, size = members[options.group_rank], dist.get_world_size() if dist.is_initialized() else len(members)
+    if rank != world.rank or size != world.size:
+        raise RuntimeError(f"torch.distributed calls this process rank {rank} of {size}, but it is rank {world.rank} of {world.size} of Weft's job: "
                            "start the ranks with one launcher, and leave rank and world_size to it")
     world.context._pending[id(_OpenGroups)] = _OpenGroups()
-    # An absent limit of torch.distributed is half an hour.
     return native.make_group(world.context._handle, members, options.group_rank, options.store, options.timeout.total_seconds())
 
 
@@ -77,23 +75,17 @@ def register() -> None:
     dist.Backend.register_backend(NAME, _make, extended_api=True)
 
 
+def default_group(group: Optional[Any]) -> Any:
+    """`group`, or the default one."""
+    chosen = group if group is not None else dist.group.WORLD
+    if chosen is None:
+        raise RuntimeError('call torch.distributed.init_process_group("weft") first')
+    return chosen
+
+
 def monitored_barrier(group: Optional[Any] = None, timeout: Optional[timedelta] = None) -> None:
     """Wait until all ranks of the group come, `timeout` (30 s) at most; then RuntimeError names those that are missing.
 
     The group stays usable. torch.distributed.monitored_barrier() refuses all backends but gloo, hence this one.
     """
-    chosen = group if group is not None else dist.group.WORLD
-    if chosen is None:
-        raise RuntimeError("call torch.distributed.init_process_group() first")
-    chosen.monitored_barrier(timeout or timedelta(seconds=30), True)
-
-
-def default_group(group: Optional[Any]) -> Any:
-    """`group`, or the default one."""
-    chosen = group if group is not None else dist.group.WORLD
-    if chosen is None:
-        raise RuntimeError("call torch.distributed.init_process_group(\"weft\") first")
-    return chosen
-
-
-assert torch.distributed is dist
+    default_group(group).monitored_barrier(timeout or timedelta(seconds=30), True)

@@ -38,8 +38,8 @@ class Canonical:
         if micro_batches < 1:
             raise ValueError(f"micro_batches is {micro_batches}: a rank makes at least one backward pass in a step")
         if size > 1 and micro_batches & (micro_batches - 1):
-            raise ValueError(f"micro_batches is {micro_batches}, which is not a power of two: on {size} ranks such parts are no subtrees of the canonical "
-                             "order, and the bits would depend on the number of ranks")
+            raise ValueError(f"micro_batches is {micro_batches}, which is not a power of two: on {size} ranks such parts are no subtrees of the "
+                             "canonical order, and the bits would depend on the number of ranks")
         native.set_reproducible(self.group, True)
         self.micro_batches = micro_batches
         self._mean = dist._make_nccl_premul_sum(1 / (micro_batches * size))
