@@ -30,9 +30,10 @@
  * ## Failures
  *
  * Where ranks submit different operations under one name, that operation fails on all of them with WEFT_ERROR_MISMATCH
- * and a message with both; others go on. All other failures end the negotiator: they break the context as in
- * weft/weft.h, and all unfinished and later operations return them. An operation that some ranks have not submitted for
- * stall_seconds is named on rank 0's stderr, with the ranks that are missing.
+ * and a message with both; others go on. So do they when an operation cannot run because ranks have joined. All other
+ * failures end the negotiator: they break the context as in weft/weft.h, and all unfinished and later operations return
+ * them. An operation that some ranks have not submitted for stall_seconds is named on rank 0's stderr, with the ranks
+ * that are missing.
  *
  * The message of every function here is weft_message(NULL), of the calling thread.
  *
@@ -40,6 +41,10 @@
  *
  * Any thread may submit, test and wait; only one thread at a time may use one operation. Opening and closing must not
  * run at the same time as other calls with that negotiator.
+ *
+ * A negotiator that is open makes calls on its context at any time. So until it is closed, or has ended with a failure,
+ * the context has no groups (weft_group_start()), no weft_shrink(), weft_grow() or weft_finalize(), and other
+ * negotiators and communicators are made and freed only while nothing is submitted.
  */
 #ifndef WEFT_NEGOTIATION_H
 #define WEFT_NEGOTIATION_H
@@ -58,12 +63,12 @@ typedef struct weft_operation weft_operation;
  * (WEFT_NEGOTIATOR_CONFIG_DEFAULT does); zero means the default. Those of rank 0 hold for all ranks.
  */
 typedef struct weft_negotiator_config {
-    size_t size;              /**< sizeof(weft_negotiator_config) */
-    uint64_t fusion_bytes;    /**< most bytes that are copied together; default 128 MiB, 1 fuses nothing */
-    double cycle_seconds;     /**< pause after a round in which nothing could run; default 0.001 */
-    int cache_operations;     /**< operations remembered from earlier rounds; default 1024, negative: none */
-    double stall_seconds;     /**< after which a missing rank is named; default 60, negative: never */
-    double stall_end_seconds; /**< after which the negotiator ends instead; default: never */
+    size_t size;           /**< sizeof(weft_negotiator_config) */
+    uint64_t fusion_bytes; /**< most bytes that are copied together; default 128 MiB, 1 fuses nothing */
+    double cycle_seconds;  /**< pause after a round in which nothing could run, longer after several; default 0.001 */
+    int cache_operations;  /**< operations remembered from earlier rounds; default 1024, negative: none */
+    double stall_seconds;  /**< after which a missing rank is named; default 60, negative: never */
+    double stall_end_seconds; /**< after which the negotiator ends; default: never */
 } weft_negotiator_config;
 #define WEFT_NEGOTIATOR_CONFIG_DEFAULT                                                                                 \
     {                                                                                                                  \
@@ -101,7 +106,7 @@ typedef struct weft_named_call {
     const weft_tensor *tensors; /**< several form a group: they run once all ranks have submitted all of them */
     int count;
     weft_op_kind op;       /**< sum, average, product, min or max; of reductions */
-    double prescale;       /**< of reductions: each input is multiplied by it, in its own type; otherwise 1 */
+    double prescale;       /**< of reductions: inputs are multiplied by it; products of integers must fit the type */
     double postscale;      /**< the same of the result */
     int root;              /**< of a broadcast: its rank in the communicator */
     const int64_t *splits; /**< all-to-all: rows for each rank, which add up to the first extent; NULL: equal parts */
@@ -153,7 +158,8 @@ WEFT_API weft_status weft_negotiator_timeline(weft_negotiator *negotiator, const
  * then it takes part in the others' all-reduces with zeros; other operations, and Adasum, fail.
  *
  * Errors: WEFT_ERROR_ARGUMENT if an argument is not acceptable, or an operation of this name is in flight on this rank;
- * WEFT_ERROR_MEMORY; if the negotiator has ended, the status that ended it.
+ * WEFT_ERROR_STATE after a join that has not ended; WEFT_ERROR_MEMORY; if the negotiator has ended, the status that
+ * ended it.
  */
 WEFT_API weft_status weft_operation_submit(weft_negotiator *negotiator, const weft_named_call *call,
                                            weft_operation **operation);

@@ -52,13 +52,23 @@ def rank_refusals():
     for arguments, settings, words in [(("allreduces", "x", [(values, values)]), {}, "there is no operation 'allreduces'"),
                                        (("allreduce", "x", [(values, numpy.ones(4))]), {}, "the output is of type f64, the input of type f32"),
                                        (("allreduce", "", [(values, values)]), {}, "needs a name"),
-                                       (("alltoall", "x", [(values, None)]), {"splits": [1, 1]}, "the splits add up to 2"),
+                                       (("alltoall", "x", [(values, None)]), {"splits": [1, 1]}, "the splits add up to less than the tensor's 4"),
+                                       (("alltoall", "x", [(values, None)]), {"splits": [4]}, "an entry for each of the 2 ranks"),
+                                       (("allreduce", "x", [(values, values[:2])]), {}, "the output has 2 elements; the operation gives 4"),
+                                       (("reduce_scatter", "x", [(values, values)]), {}, "the output has 4 elements; the operation gives 2"),
                                        (("broadcast", "x", [(values, values)]), {"root": 2}, "no root 2")]:
         with pytest.raises(weft.ArgumentError, match=words):
             negotiator.submit(*arguments, **settings)
     with pytest.raises(weft.MismatchError, match="rank 0 calls allreduce of f32 .4. .sum., rank 1 calls allreduce of f32 .4. .max."):
         negotiator.submit("allreduce", "bad", [(values, values)], op="max" if world.rank else "sum").wait()
     negotiator.submit("barrier", "good", ()).wait()
+    with pytest.raises(weft.StateError, match="exclude each other"):
+        with world.context.group():
+            pass
+    fixed = numpy.ones(4, "f4")
+    fixed.flags.writeable = False
+    with pytest.raises(weft.ArgumentError, match="read-only"):
+        negotiator.submit("allreduce", "fixed", [(fixed, fixed)])
     if world.rank == 0:  # never submitted by rank 1, which leaves: its negotiator is closed at the end
         with pytest.raises(weft.StateError, match="closed"):
             negotiator.submit("allreduce", "alone", [(values, values)]).wait()

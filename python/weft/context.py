@@ -99,6 +99,7 @@ class Context:
         self._check_usable()
         if self._grouped is not None:
             raise StateError("groups do not nest")
+        self._check_no_negotiator("a group")
         self._grouped = queued = []
         try:
             yield
@@ -119,6 +120,10 @@ class Context:
             raise failure
         check(begun)
         check(ended)
+
+    def _check_no_negotiator(self, what: str) -> None:
+        if self._negotiators:
+            raise StateError(f"{what} and an open Negotiator exclude each other, since its thread calls libweft at any time: close() it first")
 
     def _renew(self, renew: Callable[[Any], Optional[Tuple[int, str]]]) -> Optional[Communicator]:
         self._check_usable()
@@ -145,6 +150,7 @@ class Context:
         Returns the new world, in which newcomers follow the present ranks; otherwise as shrink(). None: this rank is to leave, by
         finalize() and with exit code 0. Raises the error of a failure that came first: then call shrink().
         """
+        self._check_no_negotiator("grow()")
         return self._renew(_native.grow)
 
     @property

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from . import _native
 from .buffers import NUMBERS, buffer_of
@@ -23,8 +23,11 @@ _OPS = {name: number for number, name in enumerate(_native.OPS)}
 _tensor_types: Dict[Any, int] = {}  # by torch.dtype; str() of it takes as long as a small operation
 
 
-def _part(given: Any, output: Any) -> Tuple[int, int, int, Tuple[int, ...]]:
-    """Addresses, type and shape of an input and its output, or None where the operation makes its result."""
+def _part(given: Any, output: Any, divided_by: Optional[Callable[[int], int]]) -> Tuple[int, int, int, Tuple[int, ...]]:
+    """Addresses, type and shape of an input and its output, or None where the operation makes its result.
+
+    `divided_by`: gives this rank's rows of so many, where the operation divides them.
+    """
     kind = _tensor_types.get(getattr(given, "dtype", None))
     if kind is None or given.device.type != "cpu" or not given.is_contiguous():
         source = buffer_of(given, "the input")
@@ -35,11 +38,14 @@ def _part(given: Any, output: Any) -> Tuple[int, int, int, Tuple[int, ...]]:
         address, shape = given.data_ptr(), tuple(given.shape)
     if output is None:
         return address, 0, kind, shape
-    if output is given:
+    if output is given and hasattr(given, "data_ptr"):
         return address, address, kind, shape
     target = buffer_of(output, "the output", written=True)
     if target.type != kind:
         raise ArgumentError(f"the output is of type {_native.TYPES[target.type]}, the input of type {_native.TYPES[kind]}")
+    count = math.prod(shape) if divided_by is None or not shape else divided_by(shape[0]) * math.prod(shape[1:])
+    if target.count != count:
+        raise ArgumentError(f"the output has {target.count} elements; the operation gives {count}")
     return address, target.address, kind, shape
 
 
@@ -63,7 +69,8 @@ class Operation:
 
     def wait(self) -> None:
         """Wait for its end; raises what it failed with."""
-        self._negotiator._check_usable()
+        if self._negotiator._forked:
+            self._negotiator._check_usable()
         outcome = _native.operation_wait(self._handle)
         self._ended = True
         if outcome is not None:
@@ -114,6 +121,8 @@ class Negotiator:
         return self._context._forked
 
     def _check_usable(self) -> None:
+        if self._handle is None:
+            raise StateError("the negotiator was closed")
         if self._context._forked:
             self._context._check_usable()
 
@@ -125,15 +134,20 @@ class Negotiator:
         input and an output, contiguous; several form a group. An all-gather or all-to-all has None as its output: see Operation.rows. `waits`:
         the caller calls wait() at once. Raises ArgumentError if an argument is not acceptable, or the name is in flight on this rank.
         """
-        if self._handle is None:
-            raise StateError("the negotiator was closed")
         self._check_usable()
         if kind not in _KINDS or op not in _OPS:
             raise ArgumentError(f"there is no operation '{kind}' with '{op}': operations are {', '.join(_KINDS)}")
-        parts = tuple(_part(given, output) for given, output in tensors)
+        if splits is not None and len(splits) != self.size:
+            raise ArgumentError(f"splits must have an entry for each of the {self.size} ranks: {list(splits)}")
+        tensors = tuple(tensors)
+        divided_by = self._own_rows if kind == "reduce_scatter" else None
+        parts = tuple([_part(given, output, divided_by) for given, output in tensors])
         handle = result(_native.submit(self._handle, _KINDS[kind], name, parts, _OPS[op], prescale, postscale, root,
                                        None if splits is None else tuple(splits), waits))
         return Operation(self, handle, tensors)
+
+    def _own_rows(self, rows: int) -> int:
+        return rows // self.size + (self.rank < rows % self.size)
 
     def start_timeline(self, path: str, mark_cycles: bool = False) -> None:
         """Write a timeline of the operations to a file (Chrome's trace events). Only rank 0 writes."""

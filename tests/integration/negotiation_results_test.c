@@ -65,6 +65,30 @@ static int reduce_all(weft_context *context, int rank, void *argument)
     return 0;
 }
 
+/* Groups without elements, first of all, when nothing has made room for joined tensors. */
+static int reduce_nothing(weft_context *context, int rank, void *argument)
+{
+    weft_negotiator *negotiator;
+    const int64_t none[] = {0, 2};
+    const weft_tensor tensors[] = {{NULL, NULL, WEFT_F32, 2, none}, {NULL, NULL, WEFT_F32, 2, none}};
+    const weft_named_kind kinds[] = {WEFT_NAMED_ALLREDUCE, WEFT_NAMED_REDUCE_SCATTER};
+    CHECK(weft_negotiator_open(weft_world(context), NULL, &negotiator) == WEFT_OK);
+    for (int k = 0; k < 2; k++) {
+        const weft_named_call call = {
+            .kind = kinds[k], .name = "nothing", .tensors = tensors, .count = 2, .prescale = 2, .postscale = 1};
+        weft_operation *operation;
+        CHECK(weft_operation_submit(negotiator, &call, &operation) == WEFT_OK);
+        CHECK(finish(operation) == WEFT_OK);
+    }
+    CHECK(weft_negotiator_close(negotiator) == WEFT_OK);
+    return 0;
+}
+
+static void test_nothing(void **state)
+{
+    assert_int_equal(world_run(&(struct world){.ranks = 3}, reduce_nothing, NULL), 0);
+}
+
 /* ---- rows ---- */
 
 static int gather_rows(weft_context *context, int rank, void *argument)
@@ -252,6 +276,13 @@ static int adasum_all(weft_context *context, int rank, void *argument)
                             WEFT_OP_SUM)) == WEFT_OK);
     for (int e = 0; e < count; e++)
         CHECK(fabs(wide[e] - vectors[0][e]) < 1e-13 && fabs(narrow[e] - vectors[0][e]) < 1e-5);
+    const weft_tensor tensor = {narrow, narrow, WEFT_F32, 1, &count};
+    const weft_named_call scaled = {
+        .kind = WEFT_NAMED_ADASUM, .name = "scaled", .tensors = &tensor, .count = 1, .prescale = 2, .postscale = 0.5};
+    weft_operation *operation;
+    CHECK(weft_operation_submit(negotiator, &scaled, &operation) == WEFT_OK && finish(operation) == WEFT_OK);
+    for (int e = 0; e < count; e++) /* all ranks have the same vector, whose Adasum it is */
+        CHECK(fabs(narrow[e] - vectors[0][e]) < 1e-5);
     CHECK(weft_negotiator_close(negotiator) == WEFT_OK);
     return 0;
 }
@@ -296,8 +327,9 @@ static void test_adasum(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reductions), cmocka_unit_test(test_gathers),    cmocka_unit_test(test_exchanges),
-        cmocka_unit_test(test_scatters),   cmocka_unit_test(test_broadcasts), cmocka_unit_test(test_adasum),
+        cmocka_unit_test(test_nothing),   cmocka_unit_test(test_reductions), cmocka_unit_test(test_gathers),
+        cmocka_unit_test(test_exchanges), cmocka_unit_test(test_scatters),   cmocka_unit_test(test_broadcasts),
+        cmocka_unit_test(test_adasum),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,7 +50,7 @@ weft_status description_of(const weft_named_call *call, struct description **des
     const bool reduces = is_reduction(call->kind);
     int64_t *word = made->words;
     word[DESCRIPTION_KIND] = call->kind;
-    word[DESCRIPTION_OP] = reduces ? call->op : 0;
+    word[DESCRIPTION_OP] = reduces && call->kind != WEFT_NAMED_ADASUM ? call->op : 0;
     word[DESCRIPTION_PRESCALE] = (int64_t)double_to_bits(reduces ? call->prescale : 1);
     word[DESCRIPTION_POSTSCALE] = (int64_t)double_to_bits(reduces ? call->postscale : 1);
     word[DESCRIPTION_ROOT] = call->kind == WEFT_NAMED_BROADCAST ? call->root : 0;
@@ -77,7 +77,8 @@ struct description *description_from(const int64_t *words, size_t count)
 
 bool description_is_whole(const int64_t *words, size_t count)
 {
-    if (count < DESCRIPTION_HEADER || words[DESCRIPTION_KIND] < 0 || words[DESCRIPTION_KIND] >= WEFT_NAMED_KINDS)
+    if (count < DESCRIPTION_HEADER || words[DESCRIPTION_TENSORS] < 0 || words[DESCRIPTION_KIND] < 0 ||
+        words[DESCRIPTION_KIND] >= WEFT_NAMED_KINDS)
         return false;
     size_t place = DESCRIPTION_HEADER;
     for (int64_t i = 0; i < words[DESCRIPTION_TENSORS]; i++) {

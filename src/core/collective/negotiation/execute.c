@@ -79,7 +79,7 @@ weft_op execute_op(const weft_negotiator *negotiator, const struct description *
 
 void *execute_memory(weft_negotiator *negotiator, size_t bytes, struct error *error)
 {
-    if (bytes <= negotiator->fusion_room)
+    if (negotiator->fusion && bytes <= negotiator->fusion_room)
         return negotiator->fusion;
     weft_free(negotiator->context, negotiator->fusion);
     negotiator->fusion_room = 0;
@@ -112,16 +112,19 @@ static void copy_in(weft_negotiator *negotiator, const struct ready_piece *piece
 static weft_status reduce(weft_negotiator *negotiator, const struct description *description, const void *input,
                           void *output, uint64_t count, weft_type type, struct error *error)
 {
+    double factor;
     if (description_kind(description) == WEFT_NAMED_ADASUM) {
         if (input != output && count > 0)
             memcpy(output, input, count * weft_type_size(type));
-        return adasum_run(negotiator, output, count, type, error);
+        if (adasum_run(negotiator, output, count, type, error) != WEFT_OK)
+            return error->status;
+        factor = double_from_bits((uint64_t)description->words[DESCRIPTION_POSTSCALE]);
+    } else {
+        const weft_op op = execute_op(negotiator, description, type, &factor);
+        const weft_status status = weft_allreduce(input, output, count, type, op, negotiator->comm);
+        if (status != WEFT_OK)
+            return negotiation_error(negotiator, status, error);
     }
-    double factor;
-    const weft_op op = execute_op(negotiator, description, type, &factor);
-    const weft_status status = weft_allreduce(input, output, count, type, op, negotiator->comm);
-    if (status != WEFT_OK)
-        return negotiation_error(negotiator, status, error);
     if (factor != 1)
         execute_scale(negotiator, type, output, output, count, factor);
     return WEFT_OK;
@@ -280,7 +283,7 @@ static bool is_allreduce(const struct ready *ready)
 static bool refuse_after_join(weft_negotiator *negotiator, struct ready *ready)
 {
     const weft_named_kind kind = description_kind(ready->description);
-    if (negotiator->joined_count == 0 || kind == WEFT_NAMED_ALLREDUCE)
+    if (ready->joined == 0 || kind == WEFT_NAMED_ALLREDUCE)
         return false;
     struct error error = {0};
     error_set(&error, WEFT_ERROR_STATE,
@@ -301,7 +304,7 @@ static void begin_spans(weft_negotiator *negotiator)
         const weft_operation *operation = ready->operation;
         if (!operation)
             continue;
-        if (operation->entry->row == 0 || operation->entry->row > negotiator->timeline.rows)
+        if (operation->entry->row <= negotiator->timeline.first_row)
             operation->entry->row = timeline_row(&negotiator->timeline, operation->entry->name);
         span(negotiator, ready, "NEGOTIATE_", weft_named_kind_name(description_kind(ready->description)),
              operation->submitted, now);
@@ -318,10 +321,7 @@ weft_status execute_ready(weft_negotiator *negotiator, struct error *error)
             add_ready_pieces(negotiator, ready, error) != WEFT_OK)
             return error->status;
     }
-    if (negotiator->piece_count == 1) {
-        if (run_alone(negotiator, negotiator->pieces, error) != WEFT_OK)
-            return error->status;
-    } else if (negotiator->piece_count > 1) {
+    if (negotiator->piece_count > 0) {
         size_t *chosen = malloc(negotiator->piece_count * sizeof *chosen);
         if (!chosen)
             return error_memory(error, negotiator->piece_count * sizeof *chosen, "tensors");

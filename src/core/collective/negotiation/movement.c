@@ -35,14 +35,6 @@ static weft_status call(weft_negotiator *negotiator, weft_status status, struct 
     return status == WEFT_OK ? WEFT_OK : negotiation_error(negotiator, status, error);
 }
 
-/* Other ranks have memory for their results, and would wait for this one: end the job. */
-static weft_status memory_missing(weft_negotiator *negotiator, size_t bytes, const char *what, struct error *error)
-{
-    error_memory(error, bytes, what);
-    weft_abort(negotiator->context, error->text);
-    return error->status;
-}
-
 /* Memory for rows[0..ranks - 1] rows of `row` elements; counts[r] becomes the elements of rank r. */
 static weft_status make_result(weft_negotiator *negotiator, struct operation_result *result, uint64_t row,
                                weft_type type, size_t *counts, struct error *error)
@@ -54,7 +46,7 @@ static weft_status make_result(weft_negotiator *negotiator, struct operation_res
     }
     const size_t bytes = elements * weft_type_size(type);
     result->data = malloc(bytes + 1);
-    return result->data ? WEFT_OK : memory_missing(negotiator, bytes, "the result of an operation", error);
+    return result->data ? WEFT_OK : error_memory(error, bytes, "the result of an operation");
 }
 
 static weft_status results_make(weft_negotiator *negotiator, weft_operation *operation, struct error *error)
@@ -62,10 +54,9 @@ static weft_status results_make(weft_negotiator *negotiator, weft_operation *ope
     operation->results = calloc((size_t)operation->count, sizeof *operation->results);
     for (int i = 0; operation->results && i < operation->count; i++)
         if (!(operation->results[i].rows = calloc((size_t)negotiator->ranks, sizeof(int64_t))))
-            return memory_missing(negotiator, (size_t)negotiator->ranks * 8, "numbers of rows", error);
-    return operation->results
-               ? WEFT_OK
-               : memory_missing(negotiator, (size_t)operation->count * sizeof *operation->results, "results", error);
+            return error_memory(error, (size_t)negotiator->ranks * 8, "numbers of rows");
+    return operation->results ? WEFT_OK
+                              : error_memory(error, (size_t)operation->count * sizeof *operation->results, "results");
 }
 
 static weft_status gather(weft_negotiator *negotiator, weft_operation *operation, int64_t *own, int64_t *all,
@@ -99,7 +90,7 @@ static weft_status allgather(weft_negotiator *negotiator, weft_operation *operat
     if (own && all && counts)
         gather(negotiator, operation, own, all, counts, error);
     else
-        memory_missing(negotiator, tensors * ranks * sizeof *all, "numbers of rows", error);
+        error_memory(error, tensors * ranks * sizeof *all, "numbers of rows");
     free(own);
     free(all);
     free(counts);
@@ -134,7 +125,7 @@ static weft_status alltoall(weft_negotiator *negotiator, weft_operation *operati
     if (splits && sent && received)
         exchange(negotiator, operation, splits, sent, received, error);
     else
-        memory_missing(negotiator, ranks * 24, "numbers of rows", error);
+        error_memory(error, ranks * 24, "numbers of rows");
     free(splits);
     free(sent);
     free(received);

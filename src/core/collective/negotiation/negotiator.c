@@ -13,6 +13,8 @@
 #define CACHE_DEFAULT  1024
 #define CACHE_MOST     (1 << 20)
 #define FUSION_DEFAULT ((uint64_t)128 << 20)
+#define SECONDS_MOST   1e9               /* as good as never */
+#define TENSOR_MOST    (UINT64_MAX / 16) /* bytes */
 /* Tensors up to these sizes gain from being copied together: on one node only the time to begin is saved. */
 #define SMALL_LOCAL  ((uint64_t)32 << 10)
 #define SMALL_REMOTE ((uint64_t)1 << 20)
@@ -66,6 +68,9 @@ static weft_status complete_config(const weft_negotiator_config *given, weft_neg
         config->cache_operations = config->cache_operations == 0 ? CACHE_DEFAULT : 0;
     if (config->stall_seconds == 0)
         config->stall_seconds = 60;
+    config->cycle_seconds = fmin(config->cycle_seconds, SECONDS_MOST);
+    config->stall_seconds = fmin(config->stall_seconds, SECONDS_MOST);
+    config->stall_end_seconds = fmin(config->stall_end_seconds, SECONDS_MOST);
     return WEFT_OK;
 }
 
@@ -160,8 +165,10 @@ weft_status weft_negotiator_timeline(weft_negotiator *negotiator, const char *pa
     if (negotiator->rank != 0)
         return WEFT_OK;
     pthread_mutex_lock(&negotiator->lock);
+    negotiator->quiet++;
     while (negotiator->driving)
         pthread_cond_wait(&negotiator->changed, &negotiator->lock);
+    negotiator->quiet--;
     timeline_close(&negotiator->timeline);
     if (path)
         timeline_open(&negotiator->timeline, path, mark_rounds, &error);
@@ -187,7 +194,8 @@ static weft_status check_named_tensor(const weft_negotiator *negotiator, const w
     else if (tensor->dimensions == 0 && (gathers || kind == WEFT_NAMED_REDUCE_SCATTER))
         problem = "has no dimensions, so that it has no rows";
     for (int d = 0; !problem && d < tensor->dimensions; d++)
-        if (tensor->shape[d] < 0 || __builtin_mul_overflow(elements, (uint64_t)tensor->shape[d], &elements))
+        if (tensor->shape[d] < 0 || __builtin_mul_overflow(elements, (uint64_t)tensor->shape[d], &elements) ||
+            elements > TENSOR_MOST / 8)
             problem = "has an impossible shape";
     if (!problem && elements > 0 && !tensor->input)
         problem = "has no input";
@@ -218,12 +226,12 @@ static weft_status check_splits(const weft_negotiator *negotiator, const weft_na
         if (call->splits[r] < 0)
             return error_set(error, WEFT_ERROR_ARGUMENT, "alltoall '%s': the split for rank %d is negative: %lld",
                              call->name, r, (long long)call->splits[r]);
-        sum += call->splits[r];
+        sum += call->splits[r] <= rows - sum ? call->splits[r] : rows + 1 - sum; /* beyond is beyond */
     }
     return sum == rows ? WEFT_OK
                        : error_set(error, WEFT_ERROR_ARGUMENT,
-                                   "alltoall '%s': the splits add up to %lld, but the tensor has %lld rows", call->name,
-                                   (long long)sum, (long long)rows);
+                                   "alltoall '%s': the splits add up to %s than the tensor's %lld rows", call->name,
+                                   sum > rows ? "more" : "less", (long long)rows);
 }
 
 static weft_status check_call(const weft_negotiator *negotiator, const weft_named_call *call, struct error *error)

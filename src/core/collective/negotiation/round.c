@@ -17,7 +17,8 @@
 #define CLOSES   2u
 #define STALLS   4u /* announce everything that waits, so that the missing ranks are found */
 
-#define FRUITLESS_MOST 10 /* times the pause of a cycle */
+#define FRUITLESS_MOST 10    /* times the pause of a cycle */
+#define QUIET_SECONDS  0.001 /* until another look, while a thread wants no round to begin */
 
 static bool is_known(const weft_operation *operation)
 {
@@ -32,11 +33,16 @@ static bool is_news(const weft_operation *operation, bool stalls)
 bool round_due(const weft_negotiator *negotiator, uint64_t *time)
 {
     const bool waits = negotiator->first || negotiator->join;
+    *time = clock_after(IDLE_SECONDS);
     if (negotiator->ended)
         return false;
+    if (negotiator->quiet > 0) {
+        *time = clock_after(QUIET_SECONDS);
+        return false;
+    }
     if (negotiator->closing || (waits && negotiator->fresh))
         return true;
-    *time = waits ? negotiator->next_time : negotiator->next_time + (uint64_t)(IDLE_SECONDS * 1e9);
+    *time = waits ? negotiator->next_time : negotiator->last_round + (uint64_t)(IDLE_SECONDS * 1e9);
     return clock_now() >= *time;
 }
 
@@ -88,7 +94,8 @@ static weft_status ready_add(weft_negotiator *negotiator, struct description *de
     if (ARRAY_RESERVE(negotiator->ready, negotiator->ready_room, negotiator->ready_count + 1, "operations", error) !=
         WEFT_OK)
         return error->status;
-    negotiator->ready[negotiator->ready_count++] = (struct ready){description_keep(description), operation};
+    negotiator->ready[negotiator->ready_count++] =
+        (struct ready){description_keep(description), operation, negotiator->joined_count};
     if (operation)
         pending_remove(negotiator, operation);
     return WEFT_OK;
@@ -101,7 +108,7 @@ static weft_status collect_known(weft_negotiator *negotiator, int words, struct 
         for (uint64_t bits = negotiator->bits[w + 1]; bits; bits &= bits - 1) {
             struct named_entry *entry = negotiator->names.known[w * 64 + __builtin_ctzll(bits)];
             weft_operation *operation = entry->operation;
-            if (operation && (operation->announced || !is_known(operation)))
+            if (operation && !is_known(operation))
                 operation = NULL; /* this rank has joined, and takes part for another reason */
             entry->used = negotiator->rounds;
             if (ready_add(negotiator, entry->known, operation, error) != WEFT_OK)
@@ -142,7 +149,7 @@ static void put_news_word(struct buffer *buffer, int64_t word)
     buffer_put(buffer, &word, sizeof word);
 }
 
-/* What this rank announces: whether it joins, the number of operations; for each its age in nanoseconds, the sizes of
+/* What this rank announces: whether it joins (then all that waits, known or not, since no round may follow), the number of operations; for each its age in nanoseconds, the sizes of
  * name and description, and both. Locked. */
 static void put_news(weft_negotiator *negotiator, bool stalls, struct buffer *buffer)
 {
@@ -150,13 +157,13 @@ static void put_news(weft_negotiator *negotiator, bool stalls, struct buffer *bu
     const uint64_t now = clock_now();
     int64_t count = 0;
     for (const weft_operation *operation = negotiator->first; operation; operation = operation->next)
-        count += is_news(operation, stalls);
+        count += is_news(operation, stalls || joins);
     put_news_word(buffer, joins);
     put_news_word(buffer, count);
     if (joins)
         negotiator->join_announced = true;
     for (weft_operation *operation = negotiator->first; operation; operation = operation->next) {
-        if (!is_news(operation, stalls))
+        if (!is_news(operation, stalls || joins))
             continue;
         const struct description *description = operation->description;
         const size_t length = strlen(operation->entry->name), padding = -length % sizeof(int64_t);
@@ -204,7 +211,7 @@ static weft_status read_announcement(weft_negotiator *negotiator, int rank, cons
                                      struct error *error)
 {
     const int64_t *at = *words;
-    if (end - at < 3 || at[0] < 0 || at[1] < 1 || at[2] < 0 || (end - at - 3) < (at[1] + 7) / 8 ||
+    if (end - at < 3 || at[0] < 0 || at[1] < 1 || at[2] < 0 || at[1] > (end - at - 3) * 8 ||
         at[2] > end - at - 3 - (at[1] + 7) / 8)
         return error_set(error, WEFT_ERROR_DATA, "rank %d announced an operation that is cut off", rank);
     const uint64_t now = clock_now(), age = (uint64_t)at[0];
@@ -396,6 +403,8 @@ void round_run(weft_negotiator *negotiator)
     pthread_mutex_unlock(&negotiator->lock);
     const weft_status status = round_take(negotiator, words, &error);
     bool fruitful = negotiator->ready_count > 0;
+    if (status == WEFT_ERROR_MEMORY || status == WEFT_ERROR_DATA || status == WEFT_ERROR_ARGUMENT)
+        weft_abort(negotiator->context, error.text); /* this rank's failure alone: the others would wait for it */
     if (status != WEFT_OK)
         negotiator_end(negotiator, &error);
     negotiator->ready_count = 0;
@@ -405,7 +414,8 @@ void round_run(weft_negotiator *negotiator)
     timeline_complete(&negotiator->timeline);
     negotiator->fruitless = fruitful ? 0 : negotiator->fruitless + 1;
     const uint32_t pauses = negotiator->fruitless < FRUITLESS_MOST ? negotiator->fruitless : FRUITLESS_MOST;
-    negotiator->next_time = clock_now() + (uint64_t)(negotiator->config.cycle_seconds * 1e9 * pauses);
+    negotiator->last_round = clock_now();
+    negotiator->next_time = negotiator->last_round + (uint64_t)(negotiator->config.cycle_seconds * 1e9 * pauses);
     negotiator->driving = false;
     pthread_cond_broadcast(&negotiator->changed);
 }

@@ -17,8 +17,9 @@ bool stall_suspected(const weft_negotiator *negotiator)
     const weft_operation *operation = negotiator->first; /* the oldest one */
     while (operation && operation->announced)
         operation = operation->next;
-    return operation && negotiator->config.stall_seconds > 0 &&
-           clock_now() - operation->submitted > nanoseconds(negotiator->config.stall_seconds);
+    const double limit = negotiator->config.stall_seconds, end = negotiator->config.stall_end_seconds,
+                 first = limit > 0 && (end <= 0 || limit < end) ? limit : end;
+    return operation && first > 0 && clock_now() - operation->submitted > nanoseconds(first);
 }
 
 static void put_missing(const weft_negotiator *negotiator, const struct named_entry *entry, struct buffer *text)
@@ -36,7 +37,7 @@ bool stall_check(weft_negotiator *negotiator)
 {
     const double limit = negotiator->config.stall_seconds, end = negotiator->config.stall_end_seconds;
     const struct names *names = &negotiator->names;
-    if (negotiator->rank != 0 || limit <= 0 || names->announced_count == 0)
+    if (negotiator->rank != 0 || (limit <= 0 && end <= 0) || names->announced_count == 0)
         return true;
     const uint64_t now = clock_now();
     struct buffer text = {0};
@@ -44,10 +45,12 @@ bool stall_check(weft_negotiator *negotiator)
     bool goes_on = true;
     for (size_t i = 0; i < names->announced_count; i++) {
         struct named_entry *entry = names->announced[i];
-        if (now - entry->since < nanoseconds(limit) || (entry->warned && now - entry->warned < nanoseconds(limit)))
+        const bool over = end > 0 && now - entry->since >= nanoseconds(end);
+        const bool warns = limit > 0 && now - entry->since >= nanoseconds(limit) &&
+                           (!entry->warned || now - entry->warned >= nanoseconds(limit));
+        if (!over && !warns)
             continue;
-        if (end > 0 && now - entry->since >= nanoseconds(end))
-            goes_on = false;
+        goes_on = goes_on && !over;
         entry->warned = now;
         if (++stalled <= PRINTED_NAMES)
             put_missing(negotiator, entry, &text);
@@ -58,7 +61,7 @@ bool stall_check(weft_negotiator *negotiator)
     if (stalled > 0 && list)
         fprintf(stderr,
                 "weft: %d operation%s waited for more than %g s, because some ranks have not submitted %s:%s%s\n",
-                stalled, stalled == 1 ? " has" : "s have", limit, stalled == 1 ? "it" : "them", list,
+                stalled, stalled == 1 ? " has" : "s have", goes_on ? limit : end, stalled == 1 ? "it" : "them", list,
                 goes_on ? "" : "\n    the negotiator ends");
     if (!goes_on)
         error_set(&negotiator->stalled, WEFT_ERROR_STATE,

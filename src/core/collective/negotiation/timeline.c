@@ -18,7 +18,12 @@ weft_status timeline_open(struct negotiation_timeline *timeline, const char *pat
         return error_system(error, "cannot write the timeline '%s'", path);
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    *timeline = (struct negotiation_timeline){.file = file, .begin = clock_now(), .marks = marks, .changed = true};
+    *timeline = (struct negotiation_timeline){.file = file,
+                                              .begin = clock_now(),
+                                              .marks = marks,
+                                              .changed = true,
+                                              .rows = timeline->rows,
+                                              .first_row = timeline->rows};
     fprintf(file,
             "[\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":0,\"args\":{\"name\":\"rounds\","
             "\"start_time_since_epoch_in_micros\":%" PRId64 "}}",
@@ -33,7 +38,7 @@ void timeline_close(struct negotiation_timeline *timeline)
         return;
     timeline_complete(timeline);
     fclose(timeline->file);
-    *timeline = (struct negotiation_timeline){0};
+    *timeline = (struct negotiation_timeline){.rows = timeline->rows};
 }
 
 static double timeline_microseconds(const struct negotiation_timeline *timeline, uint64_t time)

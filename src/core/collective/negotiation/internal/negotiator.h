@@ -52,6 +52,7 @@ struct weft_operation {
 struct ready {
     struct description *description; /**< NULL once it has ended */
     weft_operation *operation;       /**< NULL: this rank has joined, or the operation has ended */
+    int joined;                      /**< ranks that had joined when all others had submitted it */
 };
 
 /** A tensor of an all-reduce that is ready. */
@@ -85,9 +86,11 @@ struct weft_negotiator {
     weft_operation *first, *last; /**< pending, in the order of their submission */
     weft_operation *join;         /**< this rank's */
     bool join_announced;
-    bool fresh;         /**< something was submitted since the last round began */
-    uint64_t next_time; /**< when the next round is due without that */
-    uint32_t fruitless; /**< rounds in a row in which nothing could run */
+    bool fresh;          /**< something was submitted since the last round began */
+    uint64_t next_time;  /**< when the next round is due without that */
+    uint64_t last_round; /**< its end */
+    int quiet;           /**< threads that want no round to begin */
+    uint32_t fruitless;  /**< rounds in a row in which nothing could run */
 
     bool *joined; /**< [ranks] driver */
     int joined_count, last_joined;

@@ -18,7 +18,8 @@ struct negotiation_timeline {
     uint64_t begin; /**< of clock_now() */
     bool marks;     /**< the beginnings of rounds, too */
     bool changed;   /**< since it was complete */
-    int rows;
+    int rows;       /**< of this file and those before, since entries keep their rows */
+    int first_row;  /**< rows up to this one are of files before */
 };
 
 weft_status timeline_open(struct negotiation_timeline *timeline, const char *path, bool marks, struct error *error);
