@@ -135,6 +135,33 @@ def rank_monitored():
     assert tensor.item() == size
 
 
+def rank_ends_after_barrier():
+    import weft.torch
+    start()
+    weft.torch.monitored_barrier()
+    dist.destroy_process_group()  # rank 0's store goes with it
+
+
+def rank_waits_in_callback():
+    start()
+    first = dist.all_reduce(torch.ones(1 << 20), async_op=True)
+    seen = []
+
+    def wait_for_second(future):
+        while not seen:  # the second one is queued after this callback
+            time.sleep(0.001)
+        with pytest.raises(RuntimeError, match="ends after the callback"):
+            seen[0].wait()
+        return future.value()
+
+    called = first.get_future().then(wait_for_second)
+    second = dist.all_reduce(torch.ones(3), async_op=True)
+    second.get_future()
+    seen.append(second)
+    called.wait()
+    second.wait()
+
+
 def rank_leaves():
     import weft
     rank, size = start()
@@ -197,6 +224,15 @@ def test_going_on_without_a_rank(job):
 
 def test_monitored_barrier(job):
     job(rank_monitored, 3)
+
+
+def test_end_after_monitored_barrier(job):
+    for _ in range(3):
+        job(rank_ends_after_barrier, ranks=3)
+
+
+def test_a_callback_must_not_wait(job):
+    job(rank_waits_in_callback)
 
 
 def test_leaving_the_job(job):

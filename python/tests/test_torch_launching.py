@@ -57,6 +57,14 @@ def test_without_a_launcher():
     assert "sum 1.0 of 1" in run_together('"weft"', ranks=1)[0]
 
 
+def test_numbers_without_a_place_to_meet():
+    wanted = "is given {name} {value}, but Weft finds rank 0 of 1"
+    output = run_together('"weft", rank={rank}, world_size=2', ranks=1, expect_failure=True)[0]
+    assert wanted.format(name="world_size", value=2) in output, output
+    output = run_together('"gloo"', ranks=1, variables={"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}, expect_failure=True)[0]
+    assert wanted.format(name="rank", value=1) in output, output
+
+
 def whole_standard_streams():
     """PyTorch 1.13's torchrun cannot parse its own default for redirects under Python 3.11; spelled out for each rank it can."""
     return ("--redirects", "0:1,1:1", "--tee", "0:1,1:1") if sys.version_info >= (3, 11) else ()

@@ -46,7 +46,7 @@ static thread_local const void *own_queue;
 
 void Channel::complete_elsewhere(const c10::intrusive_ptr<WeftWork> &work)
 {
-    if (own_queue == queue_.get()) {
+    if (is_own_thread()) {
         work->complete(); /* a callback of a future begins an operation, and may wait for its future at once */
         return;
     }
@@ -78,6 +78,11 @@ void Channel::complete_elsewhere(const c10::intrusive_ptr<WeftWork> &work)
         queue_->works.push_back(work);
     }
     queue_->changed.notify_one();
+}
+
+bool Channel::is_own_thread() const
+{
+    return own_queue == queue_.get();
 }
 
 void Channel::stop_thread()

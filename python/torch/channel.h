@@ -53,6 +53,8 @@ class Channel
 
     /** List an operation that is about to start; also finish dropped ones that have ended. */
     void add(const c10::intrusive_ptr<WeftWork> &work);
+    /** Whether the caller is the channel's thread. */
+    bool is_own_thread() const;
     /** It has ended: take it from the list. */
     void remove(WeftWork &work);
     /** Let the channel's thread wait for it. Operations that are given to it complete in this order. */

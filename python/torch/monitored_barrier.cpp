@@ -24,6 +24,14 @@ static bool wait_for_key(c10d::Store &store, const std::string &key, std::chrono
     return true;
 }
 
+/* Wait until the number at the key is `count`, or the end of the time. */
+static void wait_for_count(c10d::Store &store, const std::string &key, int64_t count,
+                           std::chrono::steady_clock::time_point end)
+{
+    while (store.add(key, 0) < count && std::chrono::steady_clock::now() < end)
+        std::this_thread::sleep_for(POLL_TIME);
+}
+
 /* "" if all ranks come in time, otherwise which do not. */
 static std::string find_missing(c10d::Store &store, const std::string &prefix, const weft_comm *comm,
                                 std::chrono::steady_clock::time_point end)
@@ -46,16 +54,20 @@ void WeftProcessGroup::monitoredBarrier(const c10d::BarrierOptions &options, boo
 {
     const auto limit = options.timeout == c10d::kUnsetTimeout ? kProcessGroupDefaultTimeout : options.timeout;
     const auto end = std::chrono::steady_clock::now() + limit;
-    const std::string prefix = "monitored_barrier/" + std::to_string(++barriers_) + "/", result = prefix + "result";
+    const std::string prefix = "monitored_barrier/" + std::to_string(++barriers_) + "/", result = prefix + "result",
+                      seen = prefix + "seen";
     std::string missing = "rank 0, which reports the others,";
     if (rank_ == 0) {
         missing = find_missing(*store_, prefix, channel_->comm(), end);
         store_->set(result, std::vector<uint8_t>(missing.begin(), missing.end()));
+        if (missing.empty()) /* the store may be this process's, and may go with it */
+            wait_for_count(*store_, seen, size_ - 1, std::chrono::steady_clock::now() + REPORT_TIME);
     } else {
         store_->set(prefix + std::to_string(rank_), std::vector<uint8_t>(1, 1));
         if (wait_for_key(*store_, result, end + REPORT_TIME)) {
             const auto bytes = store_->get(result);
             missing.assign(bytes.begin(), bytes.end());
+            store_->add(seen, 1);
         }
     }
     if (missing.empty())

@@ -87,7 +87,7 @@ bool WeftWork::isCompleted()
     lock.lock();
     claimed_ = false;
     if (future_) { /* asked for meanwhile */
-        claimed_ = true;
+        claimed_ = queued_ = true;
         lock.unlock();
         channel_->complete_elsewhere(c10::intrusive_ptr<WeftWork>::unsafe_reclaim_from_nonowning(this));
     }
@@ -127,6 +127,9 @@ std::exception_ptr WeftWork::wait_for_end()
         if (claim(lock)) {
             complete();
             lock.lock();
+        } else if (queued_ && channel_->is_own_thread()) {
+            throw std::runtime_error("a callback of a future waits for an operation that ends after the callback: wait "
+                                     "for it outside of callbacks");
         } else {
             cv_.wait(lock);
         }
@@ -152,7 +155,9 @@ c10::intrusive_ptr<c10::ivalue::Future> WeftWork::getFuture()
     if (completed_) {
         lock.unlock();
         complete_future();
-    } else if (claim(lock)) {
+    } else if (!claimed_) {
+        queued_ = true;
+        claim(lock);
         channel_->complete_elsewhere(c10::intrusive_ptr<WeftWork>::unsafe_reclaim_from_nonowning(this));
     }
     return future;

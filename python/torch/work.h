@@ -76,6 +76,7 @@ class WeftWork final : public c10d::Work
     bool claimed_ = false; /* guarded by the base's mutex, as the following */
     c10::intrusive_ptr<c10::ivalue::Future> future_;
     bool future_is_complete_ = false;
+    bool queued_ = false; /* for the channel's thread */
 };
 
 } // namespace weft_torch

@@ -12,7 +12,7 @@ import socket
 import struct
 from datetime import timedelta
 from typing import Any, Iterator, List, Tuple
-from urllib.parse import urlparse
+from urllib.parse import parse_qs, urlparse
 
 import torch
 import torch.distributed as dist
@@ -72,14 +72,25 @@ def _store(world: Any, timeout: timedelta) -> Any:
     return dist.TCPStore(_reachable(addresses, int(port)), int(port), world.size, False, timeout)
 
 
-def _of_launcher(timeout: timedelta) -> Tuple[Any, int, int]:
+def _check_given(url: str, world: Any) -> None:
+    """Raise if the program or its variables say otherwise than the launcher: then these ranks were not started by one of Weft's."""
+    parameters = parse_qs(urlparse(url).query)
+    for name, own in (("rank", world.rank), ("world_size", world.size)):
+        given = parameters.get(name, [os.environ.get(name.upper())])[0]
+        if given not in (None, "", "-1", str(own)):
+            raise RuntimeError(f"torch.distributed is given {name} {given}, but Weft finds rank {world.rank} of {world.size}: start the ranks with "
+                               f"weft run, mpirun, srun or torchrun, or set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT for each of them")
+
+
+def _of_launcher(url: str, timeout: timedelta) -> Tuple[Any, int, int]:
     world = job.world() if job.is_initialized() else job.init()
+    _check_given(url, world)
     return _store(world, timeout), world.rank, world.size
 
 
 def _weft_handler(url: str, timeout: timedelta = dist.default_pg_timeout, **_: Any) -> Iterator[Tuple[Any, int, int]]:
     """weft://, and env:// without its variables."""
-    yield _of_launcher(timeout)
+    yield _of_launcher(url, timeout)
     raise RuntimeError("a rendezvous of Weft cannot be repeated within a process group")
 
 

@@ -152,6 +152,10 @@ weft_status weft_negotiator_close(weft_negotiator *negotiator)
     pthread_cond_broadcast(&negotiator->work);
     pthread_mutex_unlock(&negotiator->lock);
     pthread_join(negotiator->thread, NULL);
+    pthread_mutex_lock(&negotiator->lock);
+    while (negotiator->waiters > 0) /* their operations have ended, and they are about to see it */
+        pthread_cond_wait(&negotiator->changed, &negotiator->lock);
+    pthread_mutex_unlock(&negotiator->lock);
     struct error error = negotiator->failure;
     negotiator_free(negotiator);
     return error.status == WEFT_ERROR_STATE ? WEFT_OK : context_note_thread(&error);
@@ -412,6 +416,8 @@ weft_status weft_operation_wait(weft_operation *operation)
                 thread_wait_until(&negotiator->changed, &negotiator->lock, time);
         }
         negotiator->waiters--;
+        if (negotiator->ended)
+            pthread_cond_broadcast(&negotiator->changed);
         if (negotiator->waiters == 0 && (negotiator->first || negotiator->join || negotiator->closing) &&
             !negotiator->driving)
             pthread_cond_signal(&negotiator->work);
