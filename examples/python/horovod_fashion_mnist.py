@@ -91,7 +91,7 @@ def main():
     sampler = DistributedSampler(range(len(images)), num_replicas=hvd.size(), rank=hvd.rank())  # 4. each rank has its share of the data
     batches = BatchSampler(sampler, args.batch, drop_last=False)
     optimizer = torch.optim.SGD(network.parameters(), lr=rate, momentum=0.9, weight_decay=1e-4)
-    optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=network.named_parameters())    # 5. sum the gradients
+    optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=network.named_parameters())    # 5. average the gradients
     hvd.broadcast_parameters(network.state_dict(), root_rank=0)                         # 6. begin alike
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
 

@@ -112,8 +112,8 @@ class Negotiator:
         """
         self._handle: Any = None
         self.rank, self.size, self._context = communicator.rank, communicator.size, communicator.context
-        self._handle = result(_native.negotiator_open(communicator._live(), fusion_bytes or 1, cycle_seconds, cache or -1, stall_seconds or -1.0,
-                                                      stall_end_seconds))
+        self._handle = result(_native.negotiator_open(communicator._live(), fusion_bytes or 1, cycle_seconds or 1e-9, cache or -1,
+                                                      stall_seconds or -1.0, stall_end_seconds))
         self._context._negotiators.add(self)
 
     @property

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gradients flow through operations that return new tensors."""
+import pytest
 import torch
 
 import horovod.torch as hvd
@@ -50,6 +51,34 @@ def rank_gradients():
     assert not hvd.allreduce(torch.ones(2)).requires_grad
 
 
+def rank_second_derivatives():
+    """The backward() of an operation is an operation, too, whose gradients flow."""
+    hvd.init()
+    rank, size = hvd.rank(), hvd.size()
+
+    def twice(function):
+        """The gradient of the sum of the gradient of the squares."""
+        own = (torch.arange(4.0) + rank).requires_grad_()
+        result = function(own)
+        first, = torch.autograd.grad(result.square().sum(), own, create_graph=True)
+        assert first.requires_grad
+        return torch.autograd.grad(first.sum(), own)[0].tolist()
+
+    # An all-reduce is its own backward(): the result is the double of what two of them make of ones.
+    assert twice(lambda t: hvd.allreduce(t, op=hvd.Sum)) == [2.0 * size ** 2] * 4
+    assert twice(hvd.allreduce) == [2.0] * 4
+    assert twice(lambda t: torch.cat(hvd.grouped_allreduce([t, t], op=hvd.Sum))) == [4.0 * size ** 2] * 4
+    assert twice(hvd.alltoall) == [2.0] * 4
+    assert twice(lambda t: hvd.alltoall(t, splits=[1, 2])[0]) == [2.0, 2.0, 2.0, 0.0]
+    twice(lambda t: hvd.broadcast(t, 1)), twice(hvd.allgather), twice(hvd.reducescatter)  # all ranks take part
+
+    layer = hvd.SyncBatchNorm(3)
+    given = torch.randn(4, 3, requires_grad=True)
+    first, = torch.autograd.grad(layer(given).square().sum(), given, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        first.sum().backward()
+
+
 def rank_batch_norm():
     """SyncBatchNorm on parts of a batch is BatchNorm on the whole, forward and backward."""
     hvd.init()
@@ -90,6 +119,7 @@ def rank_batch_norm():
 
 def rank_all():
     rank_gradients()
+    rank_second_derivatives()
     rank_batch_norm()
 
 

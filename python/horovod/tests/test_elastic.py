@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Elastic training: workers die, disagree and join, and the others go on from the last commit."""
 import os
+import shutil
+import warnings
 
+import pytest
 import torch
 
 import horovod.torch as hvd
@@ -80,6 +83,8 @@ def test_killed_worker(job):
 def rank_replaced():
     hvd.init()
     sampler = hvd.elastic.ElasticSampler(Numbers(400), seed=7)
+    layer = torch.nn.Linear(2, 2)
+    hvd.DistributedOptimizer(torch.optim.SGD(layer.parameters(), lr=1.0), groups=1)  # without a call of the other ranks
     state = hvd.elastic.TorchState(sampler=sampler, seen=[], step=0)
 
     @hvd.elastic.run
@@ -107,6 +112,54 @@ def rank_replaced():
 def test_replacement_joins(job):
     ended = job(rank_replaced, 2, options=("--min-ranks", "1", "--restarts", "1"))
     assert "rank 0 ends as 0 of 2" in ended.out and "rank 2 ends as 1 of 2" in ended.out and "KeyError" in ended.said
+
+
+def rank_reset():
+    """After a loss: process sets with all ranks and with one that is gone, a timeline that cannot be written, handles."""
+    pair, gone = hvd.ProcessSet([0, 1]), hvd.ProcessSet([0, 2])
+    hvd.init(process_sets=[pair, gone])
+    layer = torch.nn.Linear(1, 1)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(layer.parameters(), lr=1.0), layer.named_parameters(), process_set=gone)
+    state = hvd.elastic.TorchState(size=0)
+    handles = []
+
+    @hvd.elastic.run
+    def train(state):
+        if hvd.size() == 3:
+            hvd.barrier()
+            if NUMBER == 0:
+                shutil.rmtree("timelines")
+            hvd.barrier()
+            if NUMBER == 2:
+                os._exit(9)
+            handles.append(hvd.allreduce_async(torch.ones(1), name="lost"))
+            hvd.synchronize(hvd.allreduce_async(torch.ones(1), name="other"))
+        state.size = hvd.size()
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        train(state)
+    assert ("no timeline is written from now on" in "".join(str(warning.message) for warning in caught)) == (NUMBER == 0)
+    assert state.size == 2 and hvd.synchronize(handles[0]) is None
+    with pytest.raises(ValueError, match="no operation with handle"):
+        hvd.poll(handles[0])
+    assert pair.size() == 2 and hvd.allreduce(torch.ones(1), op=hvd.Sum, process_set=pair).item() == 2
+    assert gone.size() is None
+    if NUMBER == 0:
+        with pytest.raises(ValueError, match=r"ranks=\[0, 2\]\) is not initialized.*elastic reset"):
+            layer(torch.ones(1)).sum().backward()
+    hvd.shutdown()
+    if NUMBER == 0:
+        with pytest.raises(hvd.HorovodInternalError, match="not been initialized"):
+            optimizer.step()
+    print(f"rank {NUMBER} ends")
+
+
+def test_reset(job, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "timelines").mkdir()
+    ended = job(rank_reset, 3, options=("--min-ranks", "2"), environment={"HOROVOD_TIMELINE": "timelines/file"})
+    assert "rank 0 ends" in ended.out and "rank 1 ends" in ended.out
 
 
 def rank_disagreement():

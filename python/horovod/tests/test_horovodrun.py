@@ -267,6 +267,9 @@ def test_discovery_script_that_fails(horovodrun):
     assert ended.code == 2 and "ended with exit code 4\nwrong" in ended.said
     ended = horovodrun("-np", "2", "--elastic-timeout", "1", "--host-discovery-script", "echo localhost", "true")
     assert ended.code == 2 and "listed 1 slots after 1 s, too few for -np 2" in ended.said
+    for value, words in (("0.5", "listed 1 slots after 0.5 s, too few for -np 2"), ("soon", "HOROVOD_ELASTIC_TIMEOUT: 'soon' is not a number")):
+        ended = horovodrun("-np", "2", "--host-discovery-script", "echo localhost", "true", environment={"HOROVOD_ELASTIC_TIMEOUT": value})
+        assert ended.code == 2 and words in ended.said
 
 
 # ---- helpers ----

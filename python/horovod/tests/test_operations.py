@@ -95,7 +95,7 @@ def check_alltoall(rank, size):
     # Rank r sends r+1 rows to rank 0, none to rank 1, one to rank 2, and keeps one.
     rows, splits = torch.arange(rank + 3) + 10 * rank, [rank + 1, 0, 1]
     expected = {0: ([0, 10, 11, 20, 21, 22], [1, 2, 3]), 1: ([], [0, 0, 0]), 2: ([1, 12, 23], [1, 1, 1])}[rank]
-    for given in (splits, torch.tensor(splits, dtype=torch.int32), torch.tensor(splits)):
+    for given in (splits, numpy.array(splits), torch.tensor(splits, dtype=torch.int32), torch.tensor(splits)):
         result, received = hvd.alltoall(rows, given)
         equal(result, torch.tensor(expected[0], dtype=torch.int64))
         assert received.tolist() == expected[1] and received.dtype == (given.dtype if isinstance(given, torch.Tensor) else torch.int32)
@@ -117,9 +117,9 @@ def check_reducescatter(rank, size):
 
 
 def check_handles(rank, size):
-    handles = [hvd.allreduce_async(torch.full((4,), float(i)), op=hvd.Sum) for i in range(40)]  # more than there are names without a name
-    assert all(isinstance(handle, int) for handle in handles) and len(set(handles)) == 40
-    for i in reversed(range(40)):
+    handles = [hvd.allreduce_async(torch.full((4,), float(i)), op=hvd.Sum) for i in range(300)]  # more than there are names for
+    assert all(isinstance(handle, int) for handle in handles) and len(set(handles)) == 300
+    for i in reversed(range(300)):
         equal(synchronize(handles[i]), torch.full((4,), 3.0 * i))
     handle = hvd.allgather_async(torch.tensor([rank]), name="handle")
     while not poll(handle):
@@ -150,6 +150,7 @@ def check_refused(rank, size):
             (lambda: hvd.alltoall(one, [1, 2]), ValueError, "for each of the 3 ranks"),
             (lambda: hvd.alltoall(one, [1, 1, 2]), ValueError, "add up to 4 rows, but the tensor has 3"),
             (lambda: hvd.alltoall(one, [2, -1, 1]), ValueError, "for each of the 3 ranks"),
+            (lambda: hvd.alltoall(one, [1.0, 1.0, 1.0]), ValueError, "for each of the 3 ranks"),
             (lambda: hvd.alltoall(one, torch.ones(3)), ValueError, "32-bit integers"),
             (lambda: hvd.reducescatter(torch.tensor(1.0)), ValueError, "works along the first dimension"),
             (lambda: hvd.reducescatter(one, op=hvd.Adasum), NotImplementedError, "does not have hvd.Adasum"),

@@ -8,7 +8,7 @@ import pytest
 
 import horovod
 from horovod.runner import UsageError
-from horovod.runner.functions import Server
+from horovod.runner.functions import Server, address_towards
 
 
 def scaled(factor, offset=0):
@@ -29,7 +29,8 @@ def returns_function():
     return lambda: 1
 
 
-@pytest.mark.parametrize("words", [{"np": 3}, {"num_proc": 3, "use_gloo": True, "verbose": False, "start_timeout": 20}])
+@pytest.mark.parametrize("words", [{"np": 3}, {"num_proc": 3, "use_gloo": True, "verbose": False, "start_timeout": 20},
+                                   {"np": 3, "verbose": 1, "use_gloo": 1, "use_mpi": 0, "disable_cache": 1}])
 def test_results(words):
     assert horovod.run(scaled, (10,), {"offset": 5}, **words) == [5, 15, 25]
 
@@ -41,6 +42,21 @@ def test_results_from_other_hosts(tmp_path, monkeypatch):
     agent.chmod(0o755)
     monkeypatch.setenv("WEFT_AGENT", str(agent))
     assert horovod.run(scaled, (2,), hosts="127.0.0.1:2", num_proc=2) == [0, 2]
+
+
+def test_address():
+    """A name that stands for a loopback address does not decide if another host has an address."""
+    assert address_towards([]) == "127.0.0.1" and address_towards(["127.0.1.1"]).startswith("127.")
+    with pytest.raises(UsageError, match="host no.such.host.invalid cannot be reached"):
+        address_towards(["127.0.1.1", "no.such.host.invalid"])
+    outside = "192.0.2.1"  # reserved for examples
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((outside, 9))
+            expected = probe.getsockname()[0]
+    except OSError:
+        pytest.skip("this machine has no route to other hosts")
+    assert address_towards(["127.0.1.1", outside]) == address_towards(["no.such.host.invalid", outside]) == expected
 
 
 def test_failures():
@@ -72,8 +88,8 @@ def test_result_that_cannot_be_pickled():
         assert cloudpickle and horovod.run(returns_function)[0]() == 1
 
 
-def test_strangers_hold_up_nobody(capfd):
-    server = Server(scaled, (1,), {}, None)
+def test_unauthenticated_clients(capfd):
+    server = Server(scaled, (1,), {}, [])
     address, port = server.environment["HOROVOD_RUN_ADDRESS"].split(":")
     with socket.create_connection((address, int(port))) as silent, socket.create_connection((address, int(port))) as wrong:
         wrong.sendall(b"\0\0\0\x04abcd")

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The job of this process: init and shutdown, ranks and sizes, process sets, and the ranks that remain after a failure.
 
-A process joins its job once: shutdown() ends the operations and keeps Weft's context, so that init() may follow. What changes the job
-communicates on a communicator of its own (`_control`), in the same order on all ranks.
+A process joins its job once: shutdown() ends the operations and keeps Weft's context, so that init() may follow. Calls that change the
+job use a communicator of their own (`_control`), in the same order on all ranks.
 """
 from __future__ import annotations
 
 import atexit
 import os
 import sys
+import warnings
 import zlib
 from typing import Any, List, Optional, Sequence, Tuple, Union
 
@@ -22,6 +23,8 @@ from .exceptions import HorovodInternalError
 from .process_sets import ProcessSet, global_process_set
 
 _DESCRIPTION = 256  # bytes of a description that ranks compare
+# Errors after which the ranks that are left can open the job again.
+_COMMUNICATION = (weft.PeerError, weft.TimeLimitError, weft.AbortedError, weft.NetworkError, weft.RendezvousError, weft.StateError)
 
 
 class HorovodBasics:
@@ -96,7 +99,11 @@ class HorovodBasics:
             self._registered = True
 
     def _open(self, strict: bool) -> None:
-        """Start operations on _control's ranks. `strict`: process sets with ranks that do not exist are errors, and not left out."""
+        """Start operations on _control's ranks.
+
+        `strict`: a process set that has a rank that does not exist, or all ranks, is an error. After a change of the ranks the first is left
+        out, and the second allowed. A timeline that cannot be written is an error, or a warning.
+        """
         control = self._control
         self._rank, self._size = control.rank, control.size
         self._local_rank, self._local_size = control.local_rank, control.local_size
@@ -108,7 +115,7 @@ class HorovodBasics:
         wanted = [entry for entry in self._requested if strict or entry.ranks[-1:] < [self._size]]
         self._agree("init", [entry.ranks for entry in wanted])
         for entry in wanted:
-            self._check_new(entry, [other.ranks for other in wanted if other is not entry] + [everyone])
+            self._check_new(entry, [other.ranks for other in wanted if other is not entry] + ([everyone] if strict else []))
         global_process_set.ranks = everyone
         self._sets, self._next_id = [], 0
         self._process = os.getpid()
@@ -122,7 +129,12 @@ class HorovodBasics:
                           HOROVOD_LOCAL_SIZE=str(self._local_size), HOROVOD_CROSS_RANK=str(self._cross_rank),
                           HOROVOD_CROSS_SIZE=str(self._cross_size))
         if self._settings.timeline is not None:
-            self.start_timeline(self._settings.timeline, self._settings.mark_cycles)
+            try:
+                self.start_timeline(self._settings.timeline, self._settings.mark_cycles)
+            except weft.Error as error:
+                if strict:
+                    raise
+                warnings.warn(f"no timeline is written from now on: {error}")
 
     def _close(self) -> None:
         """End all operations."""
@@ -167,8 +179,10 @@ class HorovodBasics:
                 self._control, self._world, self._members = world.split(0), world, None
                 self._open(strict=False)
                 return
-            except weft.Error:  # another rank was lost
+            except _COMMUNICATION:  # another rank was lost
                 self._process, failed = None, True
+            except weft.Error as error:
+                raise HorovodInternalError(f"this rank cannot go on: {error}") from error
 
     def _shrink(self, context: weft.Context, reason: str) -> Optional[weft.Communicator]:
         try:

@@ -13,7 +13,7 @@ from .environment import Settings
 from .exceptions import HorovodInternalError
 
 # Operations without a name get one of this many, in turn: names that return are negotiated faster.
-UNNAMED = 16
+UNNAMED = 256
 # Whether a name is used twice at the same time must not depend on how fast the first operation is. So a name counts as used for this many
 # seconds, unless the program waits for an operation meanwhile.
 _NAME_SECONDS = 0.01

@@ -15,7 +15,7 @@ class Settings(NamedTuple):
     """What the environment asks for."""
 
     fusion_bytes: int            # HOROVOD_FUSION_THRESHOLD: most bytes that are combined into one operation; 0 combines nothing
-    cycle_seconds: float         # HOROVOD_CYCLE_TIME, in milliseconds: pause between two looks at what ranks have submitted
+    cycle_seconds: float         # HOROVOD_CYCLE_TIME, in milliseconds: pause after a round of negotiation in which nothing could run
     cache: int                   # HOROVOD_CACHE_CAPACITY: how many operations are remembered; 0 remembers nothing
     stall_seconds: float         # HOROVOD_STALL_CHECK_TIME_SECONDS, or 0 for HOROVOD_STALL_CHECK_DISABLE: when missing ranks are reported
     stall_end_seconds: float     # HOROVOD_STALL_SHUTDOWN_TIME_SECONDS: when missing ranks end the operations; 0: never

@@ -47,7 +47,8 @@ class ProcessSet:
         if not basics.is_initialized():
             raise HorovodInternalError("Horovod has not been initialized; use hvd.init().")
         if self.process_set_id is None:
-            raise ValueError(f"{self} is not initialized: pass it to hvd.init() or hvd.add_process_set() first")
+            raise ValueError(f"{self} is not initialized: pass it to hvd.init() or hvd.add_process_set() first. An elastic reset leaves out sets "
+                             "with ranks that do not exist any more, and those of hvd.add_process_set()")
         raise ValueError(f"rank {basics.rank()} does not belong to {self}: only ranks of a process set call its operations")
 
     def __str__(self) -> str:

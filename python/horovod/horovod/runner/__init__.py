@@ -25,8 +25,8 @@ def _flags(settings: Dict[str, Any]) -> List[str]:
     return words
 
 
-def _first_host(hosts: Optional[str], hostfile: Optional[str], script: Optional[str]) -> Optional[str]:
-    """A host that ranks may run on, if there are others than this one."""
+def _other_hosts(hosts: Optional[str], hostfile: Optional[str], script: Optional[str]) -> List[str]:
+    """The hosts that ranks may run on, but for localhost."""
     from . import hosts as listed  # pylint: disable=import-outside-toplevel
     if script:
         done = subprocess.run(script, shell=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, timeout=60, check=False)
@@ -35,7 +35,7 @@ def _first_host(hosts: Optional[str], hostfile: Optional[str], script: Optional[
         found = listed.parse_list(hosts) if hosts else listed.read_file(str(hostfile))
     else:
         found = []
-    return next((host.name for host in found if host.name != "localhost"), None)
+    return [host.name for host in found if host.name != "localhost"]
 
 
 def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Dict[str, Any]] = None, num_proc: int = 1,
@@ -60,10 +60,10 @@ def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Dic
     words = _flags({"--num-proc": ranks, "--min-np": least, "--max-np": max_np or max_num_proc, "--slots-per-host": slots,
                     "--reset-limit": reset_limit, "--blacklist-cooldown-range": cooldown_range, "--hosts": hosts, "--hostfile": hostfile,
                     "--host-discovery-script": host_discovery_script, "--start-timeout": start_timeout, "--ssh-port": ssh_port,
-                    "--ssh-identity-file": ssh_identity_file, "--disable-cache": disable_cache, "--output-filename": output_filename,
-                    "--verbose": verbose, "--gloo": use_gloo, "--mpi": use_mpi, "--mpi-args": mpi_args,
+                    "--ssh-identity-file": ssh_identity_file, "--disable-cache": bool(disable_cache), "--output-filename": output_filename,
+                    "--verbose": bool(verbose), "--gloo": bool(use_gloo), "--mpi": bool(use_mpi), "--mpi-args": mpi_args,
                     "--network-interfaces": ",".join(interfaces) if isinstance(interfaces, (list, tuple)) else interfaces})
-    server = Server(func, tuple(args), kwargs or {}, _first_host(hosts, hostfile, host_discovery_script))
+    server = Server(func, tuple(args), kwargs or {}, _other_hosts(hosts, hostfile, host_discovery_script))
     try:
         program = [executable or sys.executable, "-m", "horovod.runner.rank"]
         code = subprocess.run([sys.executable, "-m", "horovod.runner", *words, *program], env={**os.environ, **server.environment},

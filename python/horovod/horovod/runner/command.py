@@ -69,6 +69,16 @@ def _elastic(options: argparse.Namespace, ranks: int, remarks: List[str]) -> Lis
     return words
 
 
+def _elastic_seconds(options: argparse.Namespace) -> float:
+    """How long to wait for slots."""
+    if options.HOROVOD_ELASTIC_TIMEOUT:
+        return options.HOROVOD_ELASTIC_TIMEOUT
+    try:
+        return tuning.number(float)(os.environ.get("HOROVOD_ELASTIC_TIMEOUT") or "0") or ELASTIC_SECONDS
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(f"HOROVOD_ELASTIC_TIMEOUT: {error}") from None
+
+
 def _elastic_ranks(options: argparse.Namespace, listed: List[hosts.Host]) -> int:
     """As many ranks as the slots allow. Fewer slots than -np are left to weft run to refuse."""
     slots = hosts.slots_of(listed)
@@ -83,7 +93,7 @@ def plan(options: argparse.Namespace) -> Plan:
     if options.discovery:
         discovery = Discovery(options.discovery, options.slots or 1)
         try:
-            ranks = _elastic_ranks(options, discovery.wait_for(options.ranks, getattr(options, "HOROVOD_ELASTIC_TIMEOUT") or ELASTIC_SECONDS))
+            ranks = _elastic_ranks(options, discovery.wait_for(options.ranks, _elastic_seconds(options)))
         except UsageError:
             discovery.close()
             raise

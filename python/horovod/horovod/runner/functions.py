@@ -11,7 +11,7 @@ import socket
 import sys
 import threading
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
 from .errors import UsageError
 
@@ -37,16 +37,16 @@ def dumps(value: Any, what: str) -> bytes:
 class Server:
     """Gives the function to ranks that ask for it, and collects what they send."""
 
-    def __init__(self, function: Callable[..., Any], args: Tuple[Any, ...], kwargs: Dict[str, Any], host: Optional[str]):
-        """`host`: one of the hosts that ranks run on; None: they run here."""
+    def __init__(self, function: Callable[..., Any], args: Tuple[Any, ...], kwargs: Dict[str, Any], hosts: Sequence[str]):
+        """`hosts`: those that ranks may run on; none: they run here."""
         name = getattr(function, "__name__", "the function")
         function_bytes = dumps(function, f"horovod.run: {name}")
         self._work = pickle.dumps((list(sys.path), function_bytes, dumps((args, kwargs), f"horovod.run: an argument of {name}")))
         self.results: Dict[int, Any] = {}  # by rank
         self.failure: Optional[Tuple[int, str]] = None  # the first: its rank and traceback
         self._key, self._lock = os.urandom(32), threading.Lock()
-        self._socket = socket.create_server(("127.0.0.1" if host is None else "", 0))
-        address = "127.0.0.1" if host is None else _address_towards(host)
+        address = address_towards(hosts)
+        self._socket = socket.create_server(("" if hosts else address, 0))
         self.environment = {ADDRESS: f"{address}:{self._socket.getsockname()[1]}", KEY: self._key.hex()}
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -56,7 +56,7 @@ class Server:
                 accepted, _ = self._socket.accept()
             except OSError:  # closed
                 return
-            # A thread each: a stranger that connects and is silent holds up nobody.
+            # A thread each: an unauthenticated client does not block others.
             threading.Thread(target=self._serve, args=(Connection(accepted.detach()),), daemon=True).start()
 
     def _serve(self, connection: Connection) -> None:
@@ -74,7 +74,7 @@ class Server:
                     elif self.failure is None:
                         self.failure = (rank, content)
                 connection.send_bytes(b"")
-        except Exception as error:  # pylint: disable=broad-except  # of a stranger, or a result that this process cannot import
+        except Exception as error:  # pylint: disable=broad-except  # an unauthenticated client, or a result that cannot be imported here
             print(f"horovod.run: a connection failed: {type(error).__name__}: {error}", file=sys.stderr)
 
     def close(self) -> None:
@@ -83,11 +83,22 @@ class Server:
         self._socket.close()
 
 
-def _address_towards(host: str) -> str:
-    """This machine's address on the way to `host`; nothing is sent."""
-    try:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.connect((host, 9))
-            return probe.getsockname()[0]
-    except OSError as error:
-        raise UsageError(f"horovod.run: host {host} cannot be reached: {error}") from None
+def address_towards(hosts: Sequence[str]) -> str:
+    """This machine's address on the way to `hosts`; nothing is sent.
+
+    The name of this machine may stand for a loopback address, which other hosts cannot reach. So the first host that has another decides.
+    """
+    failure = None
+    for host in hosts:
+        try:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+                probe.connect((host, 9))
+                address = probe.getsockname()[0]
+        except OSError as error:
+            failure = failure or UsageError(f"horovod.run: host {host} cannot be reached: {error}")
+            continue
+        if not address.startswith("127."):
+            return address
+    if failure:
+        raise failure
+    return "127.0.0.1"

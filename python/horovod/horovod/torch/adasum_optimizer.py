@@ -8,10 +8,10 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tupl
 import torch
 
 from .mpi_ops import Adasum, allreduce_async_, synchronize
-from .parameters import check_zero_grad_allowed, hook_gradients, named, too_many_passes
+from .parameters import CombiningMixin, hook_gradients, named, too_many_passes
 
 
-class AdasumMixin:
+class AdasumMixin(CombiningMixin):
     """The methods that DistributedOptimizer(op=hvd.Adasum) adds to an optimizer's class.
 
     When a gradient is complete, the optimizer steps that parameter alone. The parameter then holds the change until step() adds the
@@ -86,18 +86,3 @@ class AdasumMixin:
     def skip_synchronize(self) -> Any:
         """Not possible: there is no step without combining."""
         raise AssertionError("skip_synchronize() is not possible with hvd.Adasum, which combines changes of parameters and not gradients")
-
-    def zero_grad(self, *args: Any, **kwargs: Any) -> None:
-        """The optimizer's own; not between backward() and step()."""
-        check_zero_grad_allowed(self._started)
-        super().zero_grad(*args, **kwargs)
-
-    def set_backward_passes_per_step(self, passes: int) -> None:
-        """How many calls of backward() add up before a step."""
-        self.backward_passes_per_step = passes
-        self._passes = dict.fromkeys(self._passes, 0)
-
-    def load_state_dict(self, *args: Any, **kwargs: Any) -> None:
-        """The optimizer's own. Changes that are being combined are dropped: load the parameters, too."""
-        self._forget_gradients()
-        super().load_state_dict(*args, **kwargs)

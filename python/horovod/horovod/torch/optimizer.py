@@ -11,10 +11,9 @@ import torch
 from ..common.util import split_list
 from .adasum_optimizer import AdasumMixin
 from .compression import Compression
-from .functions import broadcast_object
 from .mpi_ops import (Adasum, Average, ProcessSet, allreduce_async_, global_process_set, grouped_allreduce_async_, size,
                       sparse_allreduce_async, synchronize)
-from .parameters import check_zero_grad_allowed, hook_gradients, named, too_many_passes, wrap
+from .parameters import CombiningMixin, hook_gradients, named, too_many_passes, wrap
 
 Groups = Union[None, int, Sequence[Sequence[torch.Tensor]]]
 
@@ -26,7 +25,7 @@ class _Started(NamedTuple):
     finish: Callable[[], Sequence[torch.Tensor]]  # waits, and returns the combined gradients
 
 
-class ReducingMixin:
+class ReducingMixin(CombiningMixin):
     """The methods that DistributedOptimizer adds to an optimizer's class."""
 
     def _prepare(self, named_parameters: Optional[Iterable[Tuple[str, torch.Tensor]]], compression: Any, backward_passes_per_step: int,
@@ -51,12 +50,8 @@ class ReducingMixin:
 
     def _make_groups(self, trained: List[torch.Tensor], groups: Union[int, Sequence[Sequence[torch.Tensor]]]) -> None:
         if isinstance(groups, int):
-            # In rank 0's order, since all ranks must form the same groups.
-            order = {name: place for place, name in enumerate(
-                broadcast_object([self._parameter_names[parameter] for parameter in trained], self.process_set.ranks[0],
-                                 process_set=self.process_set))}
-            ordered = sorted(trained, key=lambda parameter: order[self._parameter_names[parameter]])
-            self._groups = [tuple(part) for part in split_list(ordered, groups) if part]
+            # The order of param_groups is the same on all ranks. One that joins an elastic job could not ask the others for theirs.
+            self._groups = [tuple(part) for part in split_list(trained, groups) if part]
         else:
             chosen = set(trained)
             self._groups = [tuple(parameter for parameter in group if parameter in chosen) for group in groups]
@@ -71,7 +66,7 @@ class ReducingMixin:
     @property
     def _active(self) -> bool:
         """Whether there are ranks to combine with. That may change in elastic training."""
-        return bool(self._hooked) and self.process_set.size() > 1
+        return bool(self._hooked) and self.process_set._open().size > 1
 
     # Gradients
 
@@ -174,22 +169,6 @@ class ReducingMixin:
         loss = super().step(compute)
         self._synchronized = False
         return loss
-
-    def zero_grad(self, *args: Any, **kwargs: Any) -> None:
-        """The optimizer's own; not between backward() and step()."""
-        check_zero_grad_allowed(self._started)
-        super().zero_grad(*args, **kwargs)
-
-    def set_backward_passes_per_step(self, passes: int) -> None:
-        """How many calls of backward() add up before gradients are combined."""
-        self.backward_passes_per_step = passes
-        self._passes = dict.fromkeys(self._passes, 0)
-
-    def load_state_dict(self, *args: Any, **kwargs: Any) -> None:
-        """The optimizer's own. Gradients that are being combined are dropped."""
-        self._forget_gradients()
-        self._should_synchronize = True
-        super().load_state_dict(*args, **kwargs)
 
 
 def _check_groups(groups: Groups) -> None:

@@ -1,10 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What both distributed optimizers share: names of parameters, hooks on their gradients, and the class that wraps an optimizer."""
+"""What both distributed optimizers share: methods, names of parameters, hooks on gradients, the class that wraps an optimizer."""
 from __future__ import annotations
 
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import torch
+
+
+class CombiningMixin:
+    """The methods that are the same with and without Adasum."""
+
+    backward_passes_per_step: int
+    _started: Dict[torch.Tensor, Any]  # operations under way, by parameter
+    _passes: Dict[torch.Tensor, int]  # calls of backward() since the last step
+
+    def _forget_gradients(self) -> None:
+        """Begin with nothing under way."""
+        raise NotImplementedError
+
+    def zero_grad(self, *args: Any, **kwargs: Any) -> None:
+        """The optimizer's own; not between backward() and step()."""
+        if self._started:
+            raise AssertionError("optimizer.zero_grad() was called between backward() and step() or synchronize(), while gradients are being "
+                                 "combined: call it before backward(), or after step()")
+        super().zero_grad(*args, **kwargs)
+
+    def set_backward_passes_per_step(self, passes: int) -> None:
+        """How many calls of backward() add up before gradients, or with Adasum changes of parameters, are combined."""
+        self.backward_passes_per_step = passes
+        self._passes = dict.fromkeys(self._passes, 0)
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        """The optimizer's own. Operations under way are dropped. With Adasum load the parameters, too."""
+        self._forget_gradients()
+        super().load_state_dict(*args, **kwargs)
 
 
 def wrap(optimizer: torch.optim.Optimizer, mixin: type) -> Any:
@@ -53,9 +82,3 @@ def too_many_passes(name: str, passes: int) -> AssertionError:
     return AssertionError(f"the gradient of {name} was computed more than backward_passes_per_step = {passes} times before step(): increase "
                           "backward_passes_per_step to add gradients up")
 
-
-def check_zero_grad_allowed(started: Any) -> None:
-    """Raise AssertionError if operations on gradients have started."""
-    if started:
-        raise AssertionError("optimizer.zero_grad() was called between backward() and step() or synchronize(), while gradients are being "
-                             "combined: call it before backward(), or after step()")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Optional, Tuple
 
 import torch
+from torch.autograd.function import once_differentiable
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from .mpi_ops import Sum, allgather, allreduce_, size
@@ -46,6 +47,7 @@ class _Normalize(torch.autograd.Function):
         return normalized.to(given.dtype)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor) -> Tuple[Optional[torch.Tensor], ...]:
         normalized, weight, scale, count = ctx.saved_tensors
         gradient = gradient.to(normalized.dtype)

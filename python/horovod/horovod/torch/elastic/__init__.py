@@ -16,14 +16,21 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
+from ...common.basics import basics
 from ...common.elastic import ObjectState, State, run_fn
+from ..ops.handles import forget_handles
 from .sampler import ElasticSampler
 from .state import TorchState
 
 
+def _reset(failed: bool) -> None:
+    basics.recover(failed)
+    forget_handles()
+
+
 def run(func: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a function whose first argument is a State. When ranks are lost, join or leave, it is called again from synchronized state."""
-    return run_fn(func)
+    return run_fn(func, _reset)
 
 
 __all__ = ["ElasticSampler", "ObjectState", "State", "TorchState", "run"]

@@ -86,7 +86,9 @@ class _Allreduce(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Tuple[Optional[torch.Tensor], ...]:
-        return (_submit(gradient, None, None, *ctx.how, True).wait(), None) + (None,) * len(ctx.how)
+        op, prescale_factor, postscale_factor, process_set = ctx.how
+        result = allreduce(gradient, op=op, prescale_factor=prescale_factor, postscale_factor=postscale_factor, process_set=process_set)
+        return (result, None) + (None,) * len(ctx.how)
 
 
 class _GroupedAllreduce(torch.autograd.Function):
@@ -97,7 +99,7 @@ class _GroupedAllreduce(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Tuple[Optional[torch.Tensor], ...]:
-        return (None, None, *_submit_group(list(gradients), None, None, *ctx.how, True).wait())
+        return (None, None, *_GroupedAllreduce.apply(None, ctx.how, *gradients))
 
 
 def allreduce(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None, compression: Any = Compression.none,

@@ -2,6 +2,7 @@
 """All-to-all: each rank divides its rows among the ranks."""
 from __future__ import annotations
 
+import operator
 from typing import Any, List, Optional, Sequence, Tuple, Union
 
 import torch
@@ -25,9 +26,12 @@ def _rows_for(splits: Splits, rows: int, size: int) -> Optional[List[int]]:
             raise ValueError(f"alltoall() takes splits as 32-bit integers, not as a tensor of type {splits.dtype} and shape "
                              f"{tuple(splits.shape)}: pass torch.tensor([...], dtype=torch.int32)")
         splits = splits.tolist()
-    numbers = list(splits)
-    if not all(isinstance(number, int) for number in numbers) or len(numbers) != size or min(numbers, default=0) < 0:
-        raise ValueError(f"alltoall() takes splits with a number of rows for each of the {size} ranks: {numbers}")
+    try:
+        numbers = [operator.index(number) for number in splits]
+    except TypeError:
+        numbers = []
+    if len(numbers) != size or min(numbers) < 0:
+        raise ValueError(f"alltoall() takes splits with a number of rows for each of the {size} ranks, not {splits}")
     if sum(numbers) > rows:
         raise ValueError(f"the splits {numbers} add up to {sum(numbers)} rows, but the tensor has {rows}")
     return numbers
@@ -58,7 +62,7 @@ class _Alltoall(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor, _: Any) -> Tuple[Optional[torch.Tensor], ...]:
-        returned = _submit(gradient, ctx.received, None, ctx.process_set, True).wait()[0]
+        returned = alltoall(gradient, ctx.received, process_set=ctx.process_set)[0]
         if len(returned) < ctx.rows:  # rows that were not sent
             returned = torch.cat([returned, returned.new_zeros((ctx.rows - len(returned), *returned.shape[1:]))])
         return returned, None, None, None

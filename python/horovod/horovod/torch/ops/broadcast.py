@@ -44,7 +44,8 @@ class _Broadcast(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Tuple[Optional[torch.Tensor], ...]:
         reduced = allreduce(gradient, process_set=ctx.process_set)
-        return reduced if basics.rank() == ctx.root_rank else torch.zeros_like(reduced), None, None, None
+        # Zeros that depend on `reduced`: for second derivatives all ranks call the all-reduce's backward().
+        return reduced if basics.rank() == ctx.root_rank else reduced.masked_fill(torch.tensor(True), 0), None, None, None
 
 
 def broadcast(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,

@@ -48,7 +48,7 @@ class _Reducescatter(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Tuple[Optional[torch.Tensor], ...]:
         op, process_set, prescale_factor, postscale_factor = ctx.how
-        factor = prescale_factor * postscale_factor * (process_set.size() if op == Sum else 1)
+        factor = prescale_factor * postscale_factor * (process_set._open().size if op == Sum else 1)
         scaled = [gradient if factor == 1 else gradient * factor for gradient in gradients]
         if len(scaled) == 1:
             return None, None, None, allgather(scaled[0], process_set=process_set)
