@@ -125,8 +125,13 @@ export async function portsOfRuns() {
         // A run that ends has no ports.
         await platform.ask("POST", `/runs/${three.run}/stop`);
         await page.getByText("The run does not run").waitFor();
-        await third.reload();
-        await third.getByText("the run has ended").waitFor();
+        // Until then its programs end, and the answer is that nothing listens.
+        const ended = third.getByText("the run has ended");
+        for (const limit = Date.now() + 60000; !(await ended.isVisible()) && Date.now() < limit;) {
+            await third.waitForTimeout(200);
+            await third.reload();
+        }
+        await ended.waitFor();
     } finally {
         await Promise.all(state.browser.contexts().map((context) => context.close()));
         await platform.stop();
