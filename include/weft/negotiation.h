@@ -43,8 +43,8 @@
  * run at the same time as other calls with that negotiator.
  *
  * A negotiator that is open makes calls on its context at any time. So until it is closed, or has ended with a failure,
- * the context has no groups (weft_group_start()), no weft_shrink(), weft_grow() or weft_finalize(), and other
- * negotiators and communicators are made and freed only while nothing is submitted.
+ * weft_group_start(), weft_shrink(), weft_grow() and weft_finalize() must not be called, and other negotiators and
+ * communicators are made and freed only while nothing is submitted.
  */
 #ifndef WEFT_NEGOTIATION_H
 #define WEFT_NEGOTIATION_H
