@@ -55,10 +55,10 @@ def rank_late():
     group = dist.new_group(timeout=timedelta(seconds=0.5))
     begin = time.monotonic()
     if rank:
-        time.sleep(2)
+        time.sleep(5)
     with pytest.raises(RuntimeError, match="rank 1") as failure:
         dist.all_reduce(torch.ones(3), group=group)
-    assert rank or time.monotonic() - begin < 1.8, (time.monotonic() - begin, failure.value)
+    assert rank or time.monotonic() - begin < 4.8, (time.monotonic() - begin, failure.value)
 
 
 def rank_raises():
@@ -70,12 +70,13 @@ def rank_raises():
     with pytest.raises(RuntimeError) as failure:
         works = [dist.all_reduce(torch.ones(5), async_op=True) for _ in range(3)]
         works[0].wait()
-    assert time.monotonic() - begin < 2
+    assert time.monotonic() - begin < 30  # not the time limit
     assert "rank 1" in str(failure.value) and "KeyError: 'the key that is missing'" in str(failure.value), failure.value
     print("rank 0 has got the exception of rank 1", flush=True)
 
 
 def rank_raises_in_backward():
+    sys.excepthook = lambda *what: (sys.__excepthook__(*what), time.sleep(3))
     rank, _ = start()
     try:
         model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(100, 100))
@@ -130,7 +131,7 @@ def rank_monitored():
         time.sleep(1)
     with pytest.raises(RuntimeError, match=r"rank 1 on host .*, rank 2 on host .* did not reach barrier 2 of the group within 0.5 s"):
         weft.torch.monitored_barrier(timeout=timedelta(seconds=0.5))
-    assert rank or 0.4 < time.monotonic() - begin < 1.4
+    assert rank or 0.4 < time.monotonic() - begin < 30
     dist.group.WORLD.monitored_barrier(timedelta(seconds=10), True)  # the group is whole
     tensor = torch.ones(1)
     dist.all_reduce(tensor)
