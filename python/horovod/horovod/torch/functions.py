@@ -60,7 +60,7 @@ class _Pickler(pickle.Pickler):
         self.tensors: List[torch.Tensor] = []
 
     def persistent_id(self, obj: Any) -> Optional[Tuple[Any, ...]]:
-        """The placeholder of a tensor: its index, type and shape."""
+        """What is pickled for a tensor: its index, type and shape."""
         if not isinstance(obj, torch.Tensor):
             return None
         if obj.layout != torch.strided:
@@ -77,7 +77,7 @@ class _Unpickler(pickle.Unpickler):
         self.tensors: Dict[int, torch.Tensor] = {}
 
     def persistent_load(self, pid: Tuple[Any, ...]) -> torch.Tensor:
-        """The tensor of a placeholder."""
+        """The tensor that was pickled so."""
         index, dtype, shape = pid
         return self.tensors.setdefault(index, torch.empty(shape, dtype=dtype))
 

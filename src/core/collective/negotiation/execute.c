@@ -189,7 +189,7 @@ static bool is_small(const weft_negotiator *negotiator, const struct ready_piece
            description_kind(piece->ready->description) == WEFT_NAMED_ALLREDUCE;
 }
 
-/* Run the pieces that are marked as `taken` from `first` on, in one buffer; they are pieces[chosen[0..count - 1]]. */
+/* Run pieces[chosen[0]] to pieces[chosen[count - 1]] as one all-reduce, in one buffer. */
 static weft_status run_joined(weft_negotiator *negotiator, const size_t *chosen, size_t count, uint64_t bytes,
                               struct error *error)
 {

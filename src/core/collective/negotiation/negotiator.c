@@ -230,7 +230,8 @@ static weft_status check_splits(const weft_negotiator *negotiator, const weft_na
         if (call->splits[r] < 0)
             return error_set(error, WEFT_ERROR_ARGUMENT, "alltoall '%s': the split for rank %d is negative: %lld",
                              call->name, r, (long long)call->splits[r]);
-        sum += call->splits[r] <= rows - sum ? call->splits[r] : rows + 1 - sum; /* beyond is beyond */
+        sum += call->splits[r] <= rows - sum ? call->splits[r]
+                                             : rows + 1 - sum; /* no overflow: any sum above `rows` is wrong */
     }
     return sum == rows ? WEFT_OK
                        : error_set(error, WEFT_ERROR_ARGUMENT,
