@@ -144,11 +144,13 @@ static struct model_options options_of(const struct combination *combination)
 }
 
 /* Tokens are functions of their numbers. */
-static weft_status read_tokens(void *context, uint64_t number, int32_t *tokens, int32_t *targets, struct error *error)
+static weft_status read_tokens(void *context, uint64_t number, const struct model_arrays *arrays, struct error *error)
 {
     for (uint64_t i = 0; i < TOKENS; i++) {
-        tokens[i] = (int32_t)((number * 7919 + i * i * 31 + 5) % VOCABULARY);
-        targets[i] = (int32_t)((number * 104729 + i * 57 + 11) % VOCABULARY);
+        if (arrays->tokens)
+            arrays->tokens[i] = (int32_t)((number * 7919 + i * i * 31 + 5) % VOCABULARY);
+        if (arrays->targets)
+            arrays->targets[i] = (int32_t)((number * 104729 + i * 57 + 11) % VOCABULARY);
     }
     return WEFT_OK;
 }
@@ -185,7 +187,7 @@ static double serial_pass(struct serial *serial, struct model *model, struct dev
     struct error error = {0};
     double loss = 0;
     float *gradient = calloc(TOKENS * description->widest, sizeof *gradient);
-    read_tokens(NULL, number, tokens, targets, NULL);
+    read_tokens(NULL, number, &(struct model_arrays){.tokens = tokens, .targets = targets}, NULL);
     assert_int_equal(model_slot_load(model, 0,
                                      &(struct model_batch){.tokens = tokens,
                                                            .targets = targets,

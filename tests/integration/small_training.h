@@ -22,12 +22,14 @@ struct small_training {
     struct model_description *whole;
 };
 
-static inline weft_status small_training_read(void *context, uint64_t number, int32_t *tokens, int32_t *targets,
+static inline weft_status small_training_read(void *context, uint64_t number, const struct model_arrays *arrays,
                                               struct error *error)
 {
     for (uint64_t i = 0; i < SMALL_BATCH * SMALL_SEQUENCE; i++) {
-        tokens[i] = (int32_t)((number * 7919 + i * i * 31 + 5) % SMALL_VOCABULARY);
-        targets[i] = (int32_t)((number * 104729 + i * 57 + 11) % SMALL_VOCABULARY);
+        if (arrays->tokens)
+            arrays->tokens[i] = (int32_t)((number * 7919 + i * i * 31 + 5) % SMALL_VOCABULARY);
+        if (arrays->targets)
+            arrays->targets[i] = (int32_t)((number * 104729 + i * 57 + 11) % SMALL_VOCABULARY);
     }
     return WEFT_OK;
 }

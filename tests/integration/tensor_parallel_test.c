@@ -73,12 +73,14 @@ struct outcome {
 };
 
 /* Tokens are functions of their numbers. */
-static weft_status read_tokens(void *context, uint64_t number, int32_t *tokens, int32_t *targets, struct error *error)
+static weft_status read_tokens(void *context, uint64_t number, const struct model_arrays *arrays, struct error *error)
 {
     number %= 10; /* few, so that they are learnt */
     for (uint64_t i = 0; i < TOKENS; i++) {
-        tokens[i] = (int32_t)((number * 7919 + i * i * 31 + 5) % VOCABULARY);
-        targets[i] = (int32_t)((number * 104729 + i * 57 + 11) % VOCABULARY);
+        if (arrays->tokens)
+            arrays->tokens[i] = (int32_t)((number * 7919 + i * i * 31 + 5) % VOCABULARY);
+        if (arrays->targets)
+            arrays->targets[i] = (int32_t)((number * 104729 + i * 57 + 11) % VOCABULARY);
     }
     return WEFT_OK;
 }

@@ -38,6 +38,7 @@ struct split {
 };
 
 struct dataset {
+    struct sample_source source;
     struct dataset_options options;
     struct shard *shards;
     size_t shard_count; /* 0: random tokens */
@@ -393,8 +394,10 @@ static void random_sample(const struct dataset *dataset, enum dataset_split spli
     uint64_t sequence = dataset->options.sequence;
     uint64_t stream = random_bits(random_bits(dataset->options.seed ^ STREAM_TOKENS, (uint64_t)split), number);
     for (uint64_t i = 0; i < sequence; i++) {
-        tokens[i] = (int32_t)random_below(stream, i, dataset->options.vocabulary);
-        targets[i] = (int32_t)random_below(stream, i + 1, dataset->options.vocabulary);
+        if (tokens)
+            tokens[i] = (int32_t)random_below(stream, i, dataset->options.vocabulary);
+        if (targets)
+            targets[i] = (int32_t)random_below(stream, i + 1, dataset->options.vocabulary);
     }
 }
 
@@ -405,13 +408,16 @@ weft_status dataset_batch(const struct dataset *dataset, enum dataset_split spli
     for (uint64_t i = 0; i < samples; i++) {
         uint64_t place;
         if (!dataset->shard_count) {
-            random_sample(dataset, split, first + i, tokens + i * sequence, targets + i * sequence);
+            random_sample(dataset, split, first + i, tokens ? tokens + i * sequence : NULL,
+                          targets ? targets + i * sequence : NULL);
             continue;
         }
         const struct shard *shard = find_sample(dataset, split, first + i, &place);
-        uint32_t highest, highest_target;
-        weft_status status = shard_read(shard, place, sequence, tokens + i * sequence, &highest, error);
-        if (status == WEFT_OK)
+        uint32_t highest = 0, highest_target = 0;
+        weft_status status = WEFT_OK;
+        if (tokens)
+            status = shard_read(shard, place, sequence, tokens + i * sequence, &highest, error);
+        if (status == WEFT_OK && targets)
             status = shard_read(shard, place + 1, sequence, targets + i * sequence, &highest_target, error);
         if (status != WEFT_OK)
             return status;
@@ -457,4 +463,47 @@ weft_status dataset_identify(const struct dataset *dataset, struct dataset_ident
     if (status == WEFT_OK)
         *identity = found;
     return status;
+}
+
+/* ---- as a source of samples ---- */
+
+static weft_status dataset_source_read(struct sample_source *source, enum dataset_split split, uint64_t first,
+                                       uint64_t samples, const struct model_arrays *arrays, struct error *error)
+{
+    return dataset_batch((struct dataset *)source, split, first, samples, arrays->tokens, arrays->targets, error);
+}
+
+static uint64_t dataset_source_samples(const struct sample_source *source, enum dataset_split split)
+{
+    return dataset_samples((const struct dataset *)source, split);
+}
+
+static const char *dataset_source_describe(const struct sample_source *source)
+{
+    return dataset_describe((const struct dataset *)source);
+}
+
+static weft_status dataset_source_identify(const struct sample_source *source, struct dataset_identity *identity,
+                                           struct error *error)
+{
+    return dataset_identify((const struct dataset *)source, identity, error);
+}
+
+static void dataset_source_close(struct sample_source *source)
+{
+    dataset_close((struct dataset *)source);
+}
+
+static const struct sample_source_kind dataset_source_kind = {
+    .read = dataset_source_read,
+    .samples = dataset_source_samples,
+    .describe = dataset_source_describe,
+    .identify = dataset_source_identify,
+    .close = dataset_source_close,
+};
+
+struct sample_source *dataset_source(struct dataset *dataset)
+{
+    dataset->source.kind = &dataset_source_kind;
+    return &dataset->source;
 }

@@ -32,17 +32,13 @@
 #define WEFT_TRAINING_DATA_DATASET_H
 
 #include "base/error.h"
+#include "training/data/source.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
 struct dataset;
 struct tokenizer;
-
-enum dataset_split {
-    DATASET_TRAIN,
-    DATASET_HELD_OUT,
-};
 
 /** Options of reading. */
 struct dataset_options {
@@ -70,6 +66,9 @@ weft_status dataset_open_random(const struct dataset_options *options, struct da
 
 void dataset_close(struct dataset *dataset);
 
+/** The dataset as a source of samples, which is closed with it. */
+struct sample_source *dataset_source(struct dataset *dataset);
+
 /** One line of text: the format, how it was recognized, and the split. Lives as long as the dataset. */
 const char *dataset_describe(const struct dataset *dataset);
 
@@ -83,14 +82,8 @@ double dataset_bytes_per_token(const struct dataset *dataset);
 uint64_t dataset_tokens(const struct dataset *dataset, enum dataset_split split);
 uint64_t dataset_samples(const struct dataset *dataset, enum dataset_split split);
 
-/** Identifies a dataset, independent of where its files lie and of the format of its tokens. */
-struct dataset_identity {
-    uint64_t tokens; /**< of both splits; 0: random ones */
-    uint64_t hash;   /**< of the files' order and sizes, which are held out by name, and of their tokens */
-};
-
 /**
- * Identify a dataset. Up to 4 Mi tokens are hashed completely. Of larger datasets, evenly spaced blocks of 4096 tokens
+ * Identify a dataset by its tokens. Up to 4 Mi tokens are hashed completely. Of larger datasets, evenly spaced blocks of 4096 tokens
  * are hashed, at least two per file, so that a terabyte takes no longer; a change between the blocks goes undetected.
  * Errors: those of dataset_batch() for files.
  */
@@ -98,7 +91,7 @@ weft_status dataset_identify(const struct dataset *dataset, struct dataset_ident
 
 /**
  * Samples first to first + samples - 1 of a split, counted over all epochs: `tokens` and `targets` receive samples x
- * sequence token numbers each, row by row. Errors: DATA for a token outside the vocabulary, named with file and place,
+ * sequence token numbers each, row by row; either may be NULL. Errors: DATA for a token outside the vocabulary, named with file and place,
  * and for a file that was truncated since it was opened; SYSTEM for one that cannot be read.
  */
 weft_status dataset_batch(const struct dataset *dataset, enum dataset_split split, uint64_t first, uint64_t samples,

@@ -28,17 +28,20 @@ struct pass {
     const struct layer_arrays *arrays; /**< parameters: pass_parameter() and the like */
     size_t origin;                     /**< offset of the layer's group in the flat array */
     size_t batch;
-    size_t sequence;                  /**< rows are positions first to first + sequence - 1 of `batch` sequences */
-    size_t first;                     /**< other than 0 only where one sequence is extended */
-    bool prepare;                     /**< a backward pass may follow: keep what it needs */
-    bool training;                    /**< of the model: see layer_memory */
-    const int32_t *tokens;            /**< on the device, one a row; those of another tensor rank's rows are negative */
-    const int32_t *table_rows;        /**< on the device, one a row: where its gradient goes in a sparse gradient of the
+    size_t sequence;           /**< rows are positions first to first + sequence - 1 of `batch` sequences */
+    size_t first;              /**< other than 0 only where one sequence is extended */
+    bool prepare;              /**< a backward pass may follow: keep what it needs */
+    bool training;             /**< of the model: see layer_memory */
+    const int32_t *tokens;     /**< on the device, one a row; those of another tensor rank's rows are negative */
+    const int32_t *table_rows; /**< on the device, one a row: where its gradient goes in a sparse gradient of the
                                          embedding table; NULL: to the row of its token */
-    size_t table_row_count;           /**< of that gradient */
-    const int32_t *targets;           /**< on the device, one a row, counted from this tensor rank's first class; NULL:
+    size_t table_row_count;    /**< of that gradient */
+    const int32_t *targets;    /**< on the device, one a row, counted from this tensor rank's first class; NULL:
                                          logits are wanted */
-    double *losses;                   /**< on the device, one a row */
+    double *losses;            /**< on the device: loss_count() of the last layer; one a row where it has none */
+    size_t target_count;       /**< targets of the micro-batch that are not -1 */
+    const int32_t *segments, *lengths, *positions, *labels; /**< on the device: struct model_arrays; NULL: not read */
+    const float *pixels, *shares;
     double smoothing;                 /**< of labels */
     double dropout;                   /**< share of what layers add to the stream that is dropped; 0: none */
     uint64_t seed, sample;            /**< of dropout: see struct model_batch */
@@ -138,6 +141,13 @@ struct layer_kind {
      */
     void (*backward_input)(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
                            const void *x, void *gradient);
+
+    /** Of a last layer: the numbers that its forward pass leaves in pass->losses, and the loss of the micro-batch and the
+     * share of its predictions that are right made from a copy of them in host memory. NULL: one loss a row, and their
+     * mean; NULL: the share is not known. */
+    size_t (*loss_count)(const struct layer *layer, const struct layer_room *room);
+    double (*loss)(const struct layer *layer, const struct pass *pass, const double *losses);
+    double (*accuracy)(const struct layer *layer, const struct pass *pass, const double *losses);
 
     /** The gradients of the layer's parameters, which it overwrites: on a tensor axis those of this rank's part, and the
      * same on all ranks for parameters that are not divided. Of a tied table, this layer's part. */

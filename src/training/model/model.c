@@ -88,8 +88,13 @@ weft_status model_open(const struct model_description *description, struct devic
     struct model *model = calloc(1, sizeof *model);
     if (!model)
         return error_memory(error, sizeof *model, "a model");
-    *model = (struct model){.description = description, .device = device, .options = *options};
-    const size_t numbers = options->batch * options->sequence + description->shape.vocabulary;
+    *model = (struct model){.description = description,
+                            .device = device,
+                            .options = *options,
+                            .inputs = model_inputs_of(description, options->sequence)};
+    const struct layer_room room = model_room(model, device->type, device->activations);
+    const size_t numbers =
+        options->batch * options->sequence + model_loss_count(model, &room) + description->shape.vocabulary;
     struct arena arena = {0};
     status = model_copy_layers(model, error);
     if (status == WEFT_OK)
@@ -235,10 +240,10 @@ weft_status model_extend(struct model *model, const void *parameters, size_t fir
                          first + count, model->options.sequence);
     weft_status status = check_whole(model, error);
     if (status == WEFT_OK)
-        status = model_check_tokens(model, tokens, count, "input", error);
+        status = model_check_input(model, INPUT_TOKENS, tokens, count, error);
     if (status != WEFT_OK)
         return status;
-    device->write(device, model->slots[0].tokens, tokens, count * sizeof *tokens);
+    device->write(device, model->slots[0].inputs.tokens, tokens, count * sizeof *tokens);
     for (size_t i = 0; i < last; i++)
         extend_layer(model, parameters, i, first, count, layers[i].x, layers[i + 1].x);
     const size_t row = model->description->layers[last - 1].width * weft_type_size(device->type);

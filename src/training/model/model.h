@@ -31,6 +31,7 @@
 #define WEFT_TRAINING_MODEL_MODEL_H
 
 #include "base/error.h"
+#include "training/model/inputs.h"
 #include "training/tensor/device.h"
 
 #include <stdbool.h>
@@ -54,6 +55,10 @@ struct model_shape {
     size_t window;       /**< mlp: tokens that a prediction is made from */
     double rotary_base;  /**< of rotary positions; 0: default */
     double norm_epsilon; /**< 0: default */
+    size_t classes;      /**< of a whole sample; bert: 0 to pre-train */
+    size_t image;        /**< height and width of an image, pixels */
+    size_t channels;     /**< of an image: 1 or 3 */
+    double multiplier;   /**< of the channels of all layers; 0: 1 */
     bool untied;         /**< the head has a matrix of its own; otherwise it is the embedding table */
 };
 
@@ -317,11 +322,16 @@ weft_status model_initialize_group(const struct model_description *description, 
 
 struct model;
 
-/** Input and expected output of one micro-batch, batch x sequence token numbers each; `targets` may be NULL for logits
- * only. */
+/** Input and expected output of one micro-batch: those arrays that the network reads (struct model_arrays). `targets` may
+ * be NULL for logits only. */
 struct model_batch {
-    const int32_t *tokens;
-    const int32_t *targets;
+    union {
+        const void *inputs[MODEL_INPUTS];
+        struct {
+            const int32_t *tokens, *targets, *segments, *lengths, *positions, *labels;
+            const float *pixels, *shares;
+        };
+    };
     uint64_t seed;     /**< of dropout: of the run */
     uint64_t sample;   /**< of dropout: number of the first sequence within the run; the others follow */
     double loss_scale; /**< all gradients are multiplied by it; 0: 1 */
@@ -336,8 +346,8 @@ weft_status model_open(const struct model_description *description, struct devic
 void model_close(struct model *model);
 
 /**
- * Mean loss over the batch x sequence tokens of one micro-batch, natural logarithm. A token number outside the
- * vocabulary is WEFT_ERROR_DATA. In a model for training this also prepares model_backward().
+ * Mean loss over the predictions of one micro-batch, natural logarithm. A token number outside the
+ * vocabulary is WEFT_ERROR_DATA, and so are other numbers out of bounds. In a model for training this also prepares model_backward().
  */
 weft_status model_forward(struct model *model, const void *parameters, const struct model_batch *batch, double *loss,
                           struct error *error);

@@ -4,6 +4,8 @@
 
 #include "training/model/internal/model_parts.h"
 
+#include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,8 +51,15 @@ struct pass model_pass(const struct model *model, const struct layer_call *call,
         .sequence = model->options.sequence,
         .prepare = prepare,
         .training = model->options.training,
-        .tokens = slot->tokens,
-        .targets = slot->targets,
+        .tokens = slot->inputs.tokens,
+        .targets = slot->inputs.targets,
+        .target_count = slot->target_count,
+        .segments = slot->inputs.segments,
+        .lengths = slot->inputs.lengths,
+        .positions = slot->inputs.positions,
+        .labels = slot->inputs.labels,
+        .pixels = slot->inputs.pixels,
+        .shares = slot->inputs.shares,
         .table_rows = slot->table_rows,
         .table_row_count = slot->distinct_count,
         .losses = slot->losses,
@@ -125,12 +134,14 @@ static void show_output(const struct model *model, const struct layer_call *call
                         const void *y)
 {
     const bool last = call_is_last(model, call);
-    model_show(model, &(struct model_turn){.layer = call->layer,
-                                           .direction = MODEL_FORWARD,
-                                           .values = last ? pass->losses : y,
-                                           .count = last ? pass_rows(pass)
-                                                         : pass_own_rows(pass) * call_layer(model, call)->width,
-                                           .type = last ? WEFT_F64 : model->device->type});
+    const struct layer_room room = pass_room(pass);
+    const size_t loss_count = last ? model_loss_count(model, &room) : 0;
+    model_show(model,
+               &(struct model_turn){.layer = call->layer,
+                                    .direction = MODEL_FORWARD,
+                                    .values = last ? pass->losses : y,
+                                    .count = last ? loss_count : pass_own_rows(pass) * call_layer(model, call)->width,
+                                    .type = last ? WEFT_F64 : model->device->type});
 }
 
 static void show_gradient(const struct model *model, const struct layer_call *call, const struct pass *pass,
@@ -147,33 +158,45 @@ static void show_gradient(const struct model *model, const struct layer_call *ca
 
 /* ---- slots ---- */
 
-weft_status model_check_tokens(const struct model *model, const int32_t *tokens, size_t count, const char *what,
-                               struct error *error)
+weft_status model_check_input(const struct model *model, enum model_input input, const int32_t *numbers, size_t count,
+                              struct error *error)
 {
-    size_t vocabulary = model->description->shape.vocabulary;
-    for (size_t i = 0; i < count; i++)
-        if (tokens[i] < 0 || (size_t)tokens[i] >= vocabulary)
+    const int64_t least = model->inputs.least[input], most = model->inputs.most[input];
+    const char *name = model_input_kinds[input].name;
+    for (size_t i = 0; i < count; i++) {
+        if (numbers[i] >= least && numbers[i] <= most)
+            continue;
+        if (input == INPUT_TOKENS || input == INPUT_TARGETS)
             return error_set(
                 error, WEFT_ERROR_DATA,
                 "%s %zu of the batch is token %d, but the model's vocabulary has %zu tokens, from 0; check that "
                 "the data was made for this vocabulary",
-                what, i, (int)tokens[i], vocabulary);
+                name, i, (int)numbers[i], (size_t)most + 1);
+        return error_set(error, WEFT_ERROR_DATA,
+                         "%s %zu of the batch is %d, but the model takes %" PRId64 " to %" PRId64
+                         "; check that the data was made for this model",
+                         name, i, (int)numbers[i], least, most);
+    }
     return WEFT_OK;
 }
 
 /* Write token numbers to a slot. On a tensor axis, where each rank has some rows of the vocabulary's tables, they are
  * counted from its first, and others are -1. */
-static void slot_write(const struct model *model, const int32_t *numbers, int32_t *to)
+static void slot_write_tokens(const struct model *model, enum model_input input, const int32_t *numbers, size_t count,
+                              int32_t *to)
 {
     const struct model_description *description = model->description;
-    const size_t rows = model->options.batch * model->options.sequence, ranks = description->tensor_ranks,
-                 rank = description->tensor_rank, all = description->shape.vocabulary;
+    const size_t all = (size_t)model->inputs.most[input] + 1, ranks = description->tensor_ranks,
+                 rank = description->tensor_rank;
     const int32_t first = (int32_t)tensor_part_begin(all, ranks, rank),
-                  count = (int32_t)tensor_part_count(all, ranks, rank);
+                  part = (int32_t)tensor_part_count(all, ranks, rank);
     int32_t *own = model->host;
-    for (size_t i = 0; i < rows; i++)
-        own[i] = numbers[i] >= first && numbers[i] - first < count ? numbers[i] - first : -1;
-    model->device->write(model->device, to, own, rows * sizeof *own);
+    for (size_t i = 0; i < count; i++) {
+        own[i] = numbers[i] >= first && numbers[i] - first < part ? numbers[i] - first : -1;
+        if (numbers[i] < 0)
+            own[i] = DEVICE_NO_TARGET;
+    }
+    model->device->write(model->device, to, own, count * sizeof *own);
 }
 
 static int compare_tokens(const void *a, const void *b)
@@ -207,42 +230,90 @@ size_t model_slot_table_rows(const struct model *model, size_t slot, const int32
     return model->slots[slot].distinct_count;
 }
 
+static size_t count_targets(const int32_t *targets, size_t count)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++)
+        found += targets[i] >= 0;
+    return found;
+}
+
+static weft_status slot_write(const struct model *model, struct model_slot *slot, enum model_input input,
+                              const void *array, struct error *error)
+{
+    const size_t count = model->options.batch * model->inputs.elements[input];
+    struct device *device = model->device;
+    weft_status status = WEFT_OK;
+    if (model_input_kinds[input].type == WEFT_I32)
+        status = model_check_input(model, input, array, count, error);
+    if (status != WEFT_OK)
+        return status;
+    if (input == INPUT_TARGETS)
+        slot->target_count = count_targets(array, count);
+    if (input != INPUT_TOKENS && input != INPUT_TARGETS)
+        device->write(device, slot->inputs.of[input], array,
+                      model_input_bytes(&model->inputs, input, model->options.batch));
+    else
+        slot_write_tokens(model, input, array, count, slot->inputs.of[input]);
+    if (input == INPUT_TOKENS && slot->table_rows)
+        slot_number_rows(model, slot);
+    return WEFT_OK;
+}
+
 weft_status model_slot_load(struct model *model, size_t number, const struct model_batch *batch, struct error *error)
 {
     struct model_slot *slot = &model->slots[number];
-    const size_t rows = model->options.batch * model->options.sequence;
-    weft_status status = WEFT_OK;
-    if (batch->tokens)
-        status = model_check_tokens(model, batch->tokens, rows, "input", error);
-    if (status == WEFT_OK && batch->targets)
-        status = model_check_tokens(model, batch->targets, rows, "target", error);
-    if (status != WEFT_OK)
-        return status;
-    if (batch->tokens)
-        slot_write(model, batch->tokens, slot->tokens);
-    if (batch->tokens && slot->table_rows)
-        slot_number_rows(model, slot);
-    if (batch->targets)
-        slot_write(model, batch->targets, slot->targets);
+    for (enum model_input input = 0; input < MODEL_INPUTS; input++) {
+        if (!batch->inputs[input] || !slot->inputs.of[input])
+            continue;
+        const weft_status status = slot_write(model, slot, input, batch->inputs[input], error);
+        if (status != WEFT_OK)
+            return status;
+    }
     slot->seed = batch->seed;
     slot->sample = batch->sample;
     slot->loss_scale = batch->loss_scale ? batch->loss_scale : 1;
     return WEFT_OK;
 }
 
-weft_status model_slot_loss(struct model *model, size_t slot, double *loss, struct error *error)
+/* The last layer's numbers, in host memory. */
+static weft_status read_losses(struct model *model, size_t slot, struct error *error)
 {
     struct device *device = model->device;
-    const size_t rows = model->options.batch * model->options.sequence;
-    device->read(device, model->host, model->slots[slot].losses, rows * sizeof(double));
-    weft_status status = device->finish(device, error);
+    const struct layer_room room = model_room(model, device->type, device->activations);
+    device->read(device, model->host, model->slots[slot].losses, model_loss_count(model, &room) * sizeof(double));
+    return device->finish(device, error);
+}
+
+weft_status model_slot_loss(struct model *model, size_t slot, double *loss, struct error *error)
+{
+    const size_t rows = model->options.batch * model->options.sequence, last = model->description->layer_count - 1;
+    const struct layer *layer = &model->description->layers[last];
+    const weft_status status = read_losses(model, slot, error);
     if (status != WEFT_OK)
         return status;
     const double *losses = model->host;
+    if (layer->kind->loss) {
+        const struct pass pass = model_pass(model, &(struct layer_call){.layer = last, .slot = slot}, false);
+        *loss = layer->kind->loss(layer, &pass, losses);
+        return WEFT_OK;
+    }
     double sum = 0;
     for (size_t i = 0; i < rows; i++)
         sum += losses[i];
     *loss = sum / (double)rows;
+    return WEFT_OK;
+}
+
+weft_status model_slot_accuracy(struct model *model, size_t slot, double *accuracy, struct error *error)
+{
+    const size_t last = model->description->layer_count - 1;
+    const struct layer *layer = &model->description->layers[last];
+    const weft_status status = read_losses(model, slot, error);
+    if (status != WEFT_OK)
+        return status;
+    const struct pass pass = model_pass(model, &(struct layer_call){.layer = last, .slot = slot}, false);
+    *accuracy = layer->kind->accuracy ? layer->kind->accuracy(layer, &pass, model->host) : NAN;
     return WEFT_OK;
 }
 

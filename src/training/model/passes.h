@@ -65,8 +65,8 @@ struct layer_call {
 bool model_layers_are_alike(const struct model_description *description, size_t a, size_t b);
 
 /**
- * Begin a micro-batch in a slot. Tokens are used by the network's first layer, targets by its last; both may be NULL
- * where the model does not run that layer. Errors: DATA for a token outside the vocabulary.
+ * Begin a micro-batch in a slot. Arrays that none of the model's layers reads may be NULL
+ * (training/model/inputs.h). Errors: DATA for a number that is out of bounds, such as a token outside the vocabulary.
  */
 weft_status model_slot_load(struct model *model, size_t slot, const struct model_batch *batch, struct error *error);
 
@@ -93,7 +93,11 @@ size_t model_slot_table_rows(const struct model *model, size_t slot, const int32
  * included. Those of layers before description->first_trainable are 0. */
 void model_layer_backward_weights(struct model *model, const struct layer_call *call);
 
-/** The mean loss over the tokens of the slot's micro-batch, after the last layer's forward pass. Errors: the device's. */
+/** The loss of the slot's micro-batch, after the last layer's forward pass: the mean over its predictions. Errors: the
+ * device's. */
 weft_status model_slot_loss(struct model *model, size_t slot, double *loss, struct error *error);
+
+/** Likewise the share of predictions that are right, of networks that classify; NAN of others. */
+weft_status model_slot_accuracy(struct model *model, size_t slot, double *accuracy, struct error *error);
 
 #endif

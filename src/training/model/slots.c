@@ -2,7 +2,7 @@
 /*
  * The memory of a model. Each slot has what is kept of one micro-batch:
  *
- *     tokens, targets, losses, and of a sparse gradient the row of each token
+ *     what is read of it, losses, and of a sparse gradient the row of each token
  *     of each layer of a run: the rows that enter, what it keeps, and with `split` what it defers
  *
  * Runs of layers lie at the same place, as a slot serves one at a time. Layers that keep nothing share memory among
@@ -92,9 +92,10 @@ static void plan_slot(const struct model *model, const struct layer_room *room, 
 {
     const struct model_description *description = model->description;
     const size_t rows = room->batch * room->sequence;
-    slot->tokens = arena_take(arena, rows * sizeof *slot->tokens);
-    slot->targets = arena_take(arena, rows * sizeof *slot->targets);
-    slot->losses = arena_take(arena, rows * sizeof *slot->losses);
+    for (enum model_input input = 0; input < MODEL_INPUTS; input++)
+        if (model_reads_input(description, model->options.layers, &model->inputs, input))
+            slot->inputs.of[input] = arena_take(arena, model_input_bytes(&model->inputs, input, room->batch));
+    slot->losses = arena_take(arena, model_loss_count(model, room) * sizeof *slot->losses);
     if (model_has_sparse_table(model))
         slot->table_rows = arena_take(arena, rows * sizeof *slot->table_rows);
     const size_t begin = arena->used;
@@ -139,17 +140,29 @@ static void plan_shared(const struct model *model, const struct layer_room *room
     }
 }
 
+size_t model_loss_count(const struct model *model, const struct layer_room *room)
+{
+    const struct layer *last = &model->description->layers[model->description->layer_count - 1];
+    return last->kind->loss_count ? last->kind->loss_count(last, room) : room->batch * room->sequence;
+}
+
+struct layer_room model_room(const struct model *model, weft_type type, weft_type activations)
+{
+    const struct model_options *options = &model->options;
+    return (struct layer_room){.element = weft_type_size(type),
+                               .activation = weft_type_size(activations),
+                               .batch = options->batch,
+                               .sequence = options->sequence,
+                               .ranks = model->description->tensor_ranks,
+                               .divides_rows = options->tensor && options->tensor->divides_rows,
+                               .training = options->training};
+}
+
 size_t model_plan_memory(struct model *model, weft_type type, weft_type activations, struct arena *arena)
 {
     const struct model_description *description = model->description;
     const struct model_options *options = &model->options;
-    const struct layer_room room = {.element = weft_type_size(type),
-                                    .activation = weft_type_size(activations),
-                                    .batch = options->batch,
-                                    .sequence = options->sequence,
-                                    .ranks = description->tensor_ranks,
-                                    .divides_rows = options->tensor && options->tensor->divides_rows,
-                                    .training = options->training};
+    const struct layer_room room = model_room(model, type, activations);
     const size_t slots = model_slot_count(model), begin = arena->used;
     struct layer_memory shared = {0};
     for (size_t s = 0; s < slots; s++)
@@ -200,7 +213,8 @@ void model_lists_close(struct model *model)
 size_t model_memory(const struct model_description *description, weft_type type, weft_type activations,
                     const struct model_options *options)
 {
-    struct model model = {.description = description, .options = *options};
+    struct model model = {
+        .description = description, .options = *options, .inputs = model_inputs_of(description, options->sequence)};
     struct arena arena = {0};
     const size_t slots = model_slot_count(&model);
     model.options.slots = options->slots ? 1 : 0; /* slots are alike: one is planned */

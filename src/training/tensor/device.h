@@ -167,6 +167,9 @@ struct sgd {
     double gradient_scale;
 };
 
+/** In place of a target: nothing is predicted there. The row's loss and gradient are 0. */
+#define DEVICE_NO_TARGET INT32_MIN
+
 /** Elements in one block of sum_of_squares(); see training/tensor/tree.h. */
 #define DEVICE_SQUARES_BLOCK 4096
 

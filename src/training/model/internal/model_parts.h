@@ -13,11 +13,12 @@ struct slot_layer {
 
 /** The memory of one micro-batch. */
 struct model_slot {
-    int32_t *tokens, *targets;
-    int32_t *table_rows; /**< of each token: the row of a sparse gradient; NULL: gradients are not sparse */
-    int32_t *distinct;   /**< in host memory: the tokens that these rows are of */
+    struct model_arrays inputs; /**< those that the model's layers read */
+    size_t target_count;        /**< targets that are not -1 */
+    int32_t *table_rows;        /**< of each token: the row of a sparse gradient; NULL: gradients are not sparse */
+    int32_t *distinct;          /**< in host memory: the tokens that these rows are of */
     size_t distinct_count;
-    double *losses;        /**< of each row */
+    double *losses;        /**< loss_count() of them */
     uint64_t seed, sample; /**< of dropout */
     double loss_scale;
     struct slot_layer *layers; /**< of the whole network; those that the model does not run have no memory */
@@ -27,8 +28,9 @@ struct model {
     const struct model_description *description;
     struct device *device;
     struct model_options options; /**< `layers` is the model's copy */
-    void *memory;                 /**< all of it */
-    bool memory_is_shared;        /**< from the tensor group, not from the device */
+    struct model_inputs inputs;
+    void *memory;          /**< all of it */
+    bool memory_is_shared; /**< from the tensor group, not from the device */
     struct model_slot *slots;
     struct slot_layer *slot_layers; /**< of all slots */
     int32_t *distinct;              /**< of all slots; NULL: gradients are not sparse */
@@ -79,8 +81,14 @@ size_t model_plan_memory(struct model *model, weft_type type, weft_type activati
 /** The pass of a call. `prepare`: dropout and label smoothing apply, and memory for the backward pass is filled. */
 struct pass model_pass(const struct model *model, const struct layer_call *call, bool prepare);
 
-/** Errors: DATA for a token outside the vocabulary; `what` names the list. */
-weft_status model_check_tokens(const struct model *model, const int32_t *tokens, size_t count, const char *what,
-                               struct error *error);
+/** The numbers that the last layer leaves in a slot's losses. */
+size_t model_loss_count(const struct model *model, const struct layer_room *room);
+
+/** The sizes for which the memory of a model on a device of these types is planned. */
+struct layer_room model_room(const struct model *model, weft_type type, weft_type activations);
+
+/** Errors: DATA for a number of an input that is out of bounds. */
+weft_status model_check_input(const struct model *model, enum model_input input, const int32_t *numbers, size_t count,
+                              struct error *error);
 
 #endif

@@ -15,6 +15,9 @@ struct network {
     const char *const *numbers;
     /** Fill in the defaults of those numbers of the shape that are 0. */
     void (*complete)(struct model_shape *shape);
+    /** What such a network reads of a micro-batch: fills in what is not 0. NULL: tokens and targets of a language
+     * model. */
+    void (*inputs)(const struct model_shape *shape, size_t sequence, struct model_inputs *inputs);
     /** Append the layers of description->shape, which is complete and whose numbers are each within their bounds. */
     weft_status (*describe)(struct model_description *description, struct error *error);
 };

@@ -90,21 +90,19 @@ static bool stand_in(struct executor *executor, const struct step_operation *ope
     return true;
 }
 
-/* Begin a micro-batch on a stage. Only the ends of the network need its tokens; all need its number, for dropout. */
+/* Begin a micro-batch on a stage. Not all stages read its arrays; all need its number, for dropout. */
 static weft_status load(struct executor *executor, const struct executor_task *task,
                         const struct step_operation *operation, struct error *error)
 {
     const uint64_t number = executor->micro_batch;
-    const bool reads = executor->has_layer[0] || executor->has_layer[executor->description->layer_count - 1];
-    const struct model_batch batch = {.tokens = reads ? executor->tokens : NULL,
-                                      .targets = reads ? executor->targets : NULL,
-                                      .seed = task->input->seed,
-                                      .sample = number * executor->config.model.batch,
-                                      .loss_scale = task->loss_scale};
+    struct model_batch batch = {
+        .seed = task->input->seed, .sample = number * executor->config.model.batch, .loss_scale = task->loss_scale};
+    for (enum model_input input = 0; input < MODEL_INPUTS; input++)
+        batch.inputs[input] = executor->loaded_arrays.of[input];
     const uint64_t begin = clock_now();
     weft_status status = WEFT_OK;
-    if (reads)
-        status = task->input->read(task->input->context, number, executor->tokens, executor->targets, error);
+    if (executor->reads)
+        status = task->input->read(task->input->context, number, &executor->loaded_arrays, error);
     executor->loaded += (double)(clock_now() - begin) * 1e-9;
     return status == WEFT_OK ? model_slot_load(executor->model, operation->slot, &batch, error) : status;
 }

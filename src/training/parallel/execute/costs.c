@@ -49,7 +49,7 @@ struct costs_probe {
     char *memory;
     struct layer_arrays arrays;
     void *x, *y, *gradient;
-    int32_t *tokens;
+    struct model_arrays arrays_read;
 };
 
 static size_t larger_size(size_t a, size_t b)
@@ -127,11 +127,8 @@ static weft_status open_probe(struct costs_probe *probe, const struct model_opti
     const size_t layers = probe->description->layer_count, rows = options->batch * options->sequence;
     struct model_options own = *options;
     bool *only = calloc(layers, sizeof *only);
-    probe->tokens = calloc(rows, sizeof *probe->tokens);
-    if (!only || !probe->tokens) {
-        free(only);
-        return error_memory(error, rows * sizeof *probe->tokens, "the measurement of a layer");
-    }
+    if (!only)
+        return error_memory(error, layers * sizeof *only, "the measurement of a layer");
     only[probe->layer] = true;
     own.training = true;
     own.layers = only;
@@ -141,6 +138,9 @@ static weft_status open_probe(struct costs_probe *probe, const struct model_opti
         probe->copies--;
     own.slots = probe->copies;
     weft_status status = model_open(probe->description, probe->device, &own, &probe->model, error);
+    if (status == WEFT_OK)
+        status = model_arrays_allocate(probe->description, only, options->sequence, options->batch, &probe->arrays_read,
+                                       error);
     free(only);
     if (status != WEFT_OK)
         return status;
@@ -176,7 +176,8 @@ static weft_status probe_pass(struct costs_probe *probe, uint32_t copy, int pass
 static weft_status probe_round(struct costs_probe *probe, const struct model_options *options,
                                double seconds[][COSTS_PASSES], struct error *error)
 {
-    const struct model_batch batch = {.tokens = probe->tokens, .targets = probe->tokens};
+    struct model_batch batch = {0};
+    memcpy(batch.inputs, probe->arrays_read.of, sizeof batch.inputs);
     const size_t rows = options->batch * options->sequence;
     weft_status status = WEFT_OK;
     for (uint32_t copy = 0; status == WEFT_OK && copy < probe->copies; copy++) {
@@ -224,7 +225,7 @@ static void close_probe(struct costs_probe *probe)
     model_close(probe->model);
     if (probe->memory)
         probe->device->release(probe->device, probe->memory);
-    free(probe->tokens);
+    model_arrays_free(&probe->arrays_read);
 }
 
 /* The first layer that is like this one, of those before it, which are known. */

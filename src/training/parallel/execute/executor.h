@@ -112,8 +112,8 @@ void executor_close(struct executor *executor);
 struct executor_input {
     void *context;
 
-    /** Tokens and targets of micro-batch `number`, batch x sequence each. */
-    weft_status (*read)(void *context, uint64_t number, int32_t *tokens, int32_t *targets, struct error *error);
+    /** Fill those arrays of micro-batch `number` that are not NULL: what the layers of this rank read. */
+    weft_status (*read)(void *context, uint64_t number, const struct model_arrays *arrays, struct error *error);
 
     uint64_t seed;     /**< of dropout */
     double loss_scale; /**< gradients are computed times it, a power of two, and divided by it before they are used;

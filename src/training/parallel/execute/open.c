@@ -93,7 +93,6 @@ static weft_status open_host_memory(struct executor *executor, struct error *err
 {
     const struct model_description *description = executor->description;
     const size_t units = description->layer_count, gathered = (size_t)executor->training.schedule.gathered + 1,
-                 tokens = executor->config.model.batch * executor->config.model.sequence,
                  blocks = tree_blocks(largest_group(description));
     executor->sum_count = executor_all_blocks(executor) + executor->config.micro_batches + EXECUTOR_REQUESTS;
     executor->sums = calloc(executor->sum_count, sizeof *executor->sums);
@@ -102,16 +101,16 @@ static weft_status open_host_memory(struct executor *executor, struct error *err
     executor->arrays = calloc(units, sizeof *executor->arrays);
     executor->buffer_of = calloc(units, sizeof *executor->buffer_of);
     executor->buffer_taken = calloc(gathered, sizeof *executor->buffer_taken);
-    executor->tokens = calloc(2 * tokens, sizeof *executor->tokens);
     if (!executor->sums || !executor->block || !executor->scratch || !executor->arrays || !executor->buffer_of ||
-        !executor->buffer_taken || !executor->tokens)
-        return error_memory(error,
-                            (executor->sum_count + blocks) * sizeof *executor->sums + 2 * tokens * sizeof(int32_t),
-                            "the state of a step");
-    executor->targets = executor->tokens + tokens;
+        !executor->buffer_taken)
+        return error_memory(error, (executor->sum_count + blocks) * sizeof *executor->sums, "the state of a step");
     for (size_t u = 0; u < units; u++)
         executor->buffer_of[u] = STEP_NONE;
-    return WEFT_OK;
+    const weft_status status = model_arrays_allocate(description, executor->has_layer, executor->config.model.sequence,
+                                                     executor->config.model.batch, &executor->loaded_arrays, error);
+    for (enum model_input input = 0; status == WEFT_OK && input < MODEL_INPUTS; input++)
+        executor->reads |= executor->loaded_arrays.of[input] != NULL;
+    return status;
 }
 
 static weft_status executor_open_model(struct executor *executor, struct error *error)
@@ -247,7 +246,7 @@ void executor_keep_state(struct executor *executor)
     free(executor->arrays);
     free(executor->buffer_of);
     free(executor->buffer_taken);
-    free(executor->tokens);
+    model_arrays_free(&executor->loaded_arrays);
     *executor = kept;
 }
 

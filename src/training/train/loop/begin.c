@@ -112,7 +112,7 @@ static void describe_run(const struct trainer *trainer, const char *reason)
     if (*reason)
         fprintf(trainer->out, "begin  again, with %u ranks in place of %u: %s\n", trainer->world.ranks,
                 trainer->first_ranks, reason);
-    fprintf(trainer->out, "data   %s\n", dataset_describe(trainer->dataset));
+    fprintf(trainer->out, "data   %s\n", sample_source_describe(trainer->source));
     fprintf(trainer->out, "model  %s: %s; %.2fM parameters\n", config->model,
             shape_text(&trainer->description->shape, shape), (double)trainer->description->weights * 1e-6);
     fprintf(trainer->out,

@@ -117,7 +117,7 @@ static weft_status take_settings(struct trainer *trainer, const struct run_setti
 static weft_status prepare_newcomer(struct trainer *trainer, const struct run_settings *settings, struct error *error)
 {
     weft_status status = WEFT_OK;
-    if (trainer->dataset)
+    if (trainer->source)
         return WEFT_OK;
     if ((status = trainer_prepare_model(trainer, error)) != WEFT_OK ||
         (status = trainer_prepare_data(trainer, error)) != WEFT_OK ||
@@ -142,7 +142,7 @@ static weft_status share_settings(struct trainer *trainer, uint32_t root, struct
         return status;
     if (trainer->is_new && (status = take_settings(trainer, settings, error)) != WEFT_OK)
         return status;
-    if (trainer->world.rank == root || (trainer->is_new && !trainer->dataset))
+    if (trainer->world.rank == root || (trainer->is_new && !trainer->source))
         text = &trainer->text;
     if (trainer->world.rank != root)
         text_close(text); /* of an earlier attempt */
@@ -208,7 +208,7 @@ weft_status newcomers_welcome(struct trainer *trainer, struct recovery *recovery
         leave_plan(trainer);
     if (status != WEFT_OK || !flags[SOME_ARE_NEW])
         return status;
-    if (trainer->is_new && (!trainer->dataset || trainer->prepares_to_begin))
+    if (trainer->is_new && (!trainer->source || trainer->prepares_to_begin))
         status = trainer_prepare_again(trainer, false, speaks, error);
     if (world->rank == root)
         describe_settings(trainer, &settings);

@@ -17,26 +17,26 @@
 
 /* ---- what the executor calls ---- */
 
-static weft_status read_micro_batch(struct trainer *trainer, enum dataset_split split, uint64_t number, int32_t *tokens,
-                                    int32_t *targets, struct error *error)
+static weft_status read_micro_batch(struct trainer *trainer, enum dataset_split split, uint64_t number,
+                                    const struct model_arrays *arrays, struct error *error)
 {
     const uint64_t sequences = (uint64_t)trainer->config.micro_batch, begin = clock_now();
     weft_progress(trainer->context, "reading micro-batch", (int64_t)number);
-    weft_status status = dataset_batch(trainer->dataset, split, number * sequences, sequences, tokens, targets, error);
+    weft_status status = sample_source_read(trainer->source, split, number * sequences, sequences, arrays, error);
     weft_progress(trainer->context, "the first layer for micro-batch", (int64_t)number);
     trainer->read_time += clock_now() - begin;
     return status;
 }
 
-static weft_status read_for_training(void *context, uint64_t number, int32_t *tokens, int32_t *targets,
+static weft_status read_for_training(void *context, uint64_t number, const struct model_arrays *arrays,
                                      struct error *error)
 {
-    return read_micro_batch(context, DATASET_TRAIN, number, tokens, targets, error);
+    return read_micro_batch(context, DATASET_TRAIN, number, arrays, error);
 }
 
-static weft_status read_held_out(void *context, uint64_t number, int32_t *tokens, int32_t *targets, struct error *error)
+static weft_status read_held_out(void *context, uint64_t number, const struct model_arrays *arrays, struct error *error)
 {
-    return read_micro_batch(context, DATASET_HELD_OUT, number, tokens, targets, error);
+    return read_micro_batch(context, DATASET_HELD_OUT, number, arrays, error);
 }
 
 /* Once all ranks have the norm, they may begin the next copy of the state. */

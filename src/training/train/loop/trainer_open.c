@@ -99,11 +99,15 @@ weft_status trainer_prepare_data(struct trainer *trainer, struct error *error)
         .vocabulary = config->shape.vocabulary,
         .tokenizer = trainer->text.tokenizer,
     };
-    status = strcmp(config->data, "random") == 0 ? dataset_open_random(&options, &trainer->dataset, error)
-                                                 : dataset_open(&config->data, 1, &options, &trainer->dataset, error);
-    if (status == WEFT_OK && trainer->text.tokenizer && dataset_bytes_per_token(trainer->dataset) > 0)
-        trainer->text.bytes_per_token = dataset_bytes_per_token(trainer->dataset);
-    return status;
+    struct dataset *dataset;
+    status = strcmp(config->data, "random") == 0 ? dataset_open_random(&options, &dataset, error)
+                                                 : dataset_open(&config->data, 1, &options, &dataset, error);
+    if (status != WEFT_OK)
+        return status;
+    trainer->source = dataset_source(dataset);
+    if (trainer->text.tokenizer && dataset_bytes_per_token(dataset) > 0)
+        trainer->text.bytes_per_token = dataset_bytes_per_token(dataset);
+    return WEFT_OK;
 }
 
 weft_status trainer_open_checkpoints(struct trainer *trainer, struct error *error)
@@ -119,7 +123,7 @@ weft_status trainer_open_checkpoints(struct trainer *trainer, struct error *erro
                          "--checkpoint-copy '%s' is the directory of --checkpoint-dir; copies need another one",
                          config->checkpoint_copy);
     if (status == WEFT_OK && (config->checkpoint_dir || config->resume) && !trainer->identity.hash)
-        status = dataset_identify(trainer->dataset, &trainer->identity, error);
+        status = sample_source_identify(trainer->source, &trainer->identity, error);
     return status;
 }
 
@@ -179,7 +183,7 @@ static void forget_preparation(struct trainer *trainer)
     free(trainer->costs);
     stragglers_close(&trainer->stragglers);
     report_close(&trainer->report);
-    dataset_close(trainer->dataset);
+    sample_source_close(trainer->source);
     text_close(&trainer->text);
     model_description_free(trainer->description);
     if (trainer->device)
@@ -189,7 +193,7 @@ static void forget_preparation(struct trainer *trainer)
     checkpoint_release(trainer->claim);
     trainer->costs = NULL;
     trainer->device_peak = 0;
-    trainer->dataset = NULL;
+    trainer->source = NULL;
     trainer->description = NULL;
     trainer->device = trainer->sums = NULL;
     trainer->claim = NULL;

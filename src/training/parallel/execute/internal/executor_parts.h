@@ -84,10 +84,11 @@ struct executor {
 
     void *memory; /**< of the rows below, on the device */
     char *inputs, *moving_outputs, *moving_gradients;
-    size_t input_bytes, moving_bytes; /**< of one of them */
-    size_t gradient_stride;           /**< from one gradient to the next; 0: there is one, for nothing moves */
-    size_t *row_elements;             /**< of the rows of a micro-batch that leave each unit */
-    int32_t *tokens, *targets;
+    size_t input_bytes, moving_bytes;  /**< of one of them */
+    size_t gradient_stride;            /**< from one gradient to the next; 0: there is one, for nothing moves */
+    size_t *row_elements;              /**< of the rows of a micro-batch that leave each unit */
+    struct model_arrays loaded_arrays; /**< of a micro-batch, in host memory: what this rank's layers read */
+    bool reads;                        /**< any of them */
 
     double *sums; /**< squares of the gradient's blocks for each tensor rank, losses of a global batch, requests to
                      stop and to pause */

@@ -46,7 +46,7 @@ struct trainer {
     struct device *device;
     struct model_description *description; /* of the whole network */
     struct text text;                      /* of the data's tokens */
-    struct dataset *dataset;
+    struct sample_source *source;
     struct dataset_identity identity;    /* of it, on rank 0, where checkpoints are read or written */
     char changes[SETTINGS_TEXT_BYTES];   /* of settings since the checkpoint that was resumed, on rank 0 */
     struct checkpoint_identity verified; /* of the checkpoint to resume from, on the rank 0 that has read it all */
