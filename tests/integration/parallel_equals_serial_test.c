@@ -390,10 +390,10 @@ static int run_evaluation(weft_context *context, int rank, struct executor *exec
 {
     const struct executor_input input = {.read = read_tokens};
     struct error error = {0};
-    double evaluated;
+    struct executor_scores scores;
     bool stopped;
-    CHECK(executor_evaluate(executor, &input, 1000, EVALUATED, &evaluated, &stopped, &error) == WEFT_OK);
-    CHECK(!stopped && evaluated == serial->evaluated);
+    CHECK(executor_evaluate(executor, &input, 1000, EVALUATED, &scores, &stopped, &error) == WEFT_OK);
+    CHECK(!stopped && scores.loss == serial->evaluated);
     return 0;
 }
 

@@ -62,7 +62,11 @@ static weft_status print_result(FILE *output, const struct pretrained *weights, 
     if (chosen.json) {
         struct json_writer writer;
         json_begin_line(&writer);
-        JSON_PUT(&writer, "loss", result->loss, "perplexity", exp(result->loss));
+        json_put_number(&writer, "loss", result->loss);
+        if (isnan(result->accuracy))
+            json_put_number(&writer, "perplexity", exp(result->loss));
+        else
+            json_put_number(&writer, "accuracy", result->accuracy);
         if (has_bytes)
             json_put_number(&writer, "bits_per_byte", bits);
         JSON_PUT(&writer, "sequences", result->sequences, "tokens", result->tokens, "step", pretrained_step(weights),
@@ -74,7 +78,10 @@ static weft_status print_result(FILE *output, const struct pretrained *weights, 
     fprintf(output, "data   %s\n", result->data);
     fprintf(output, "from   %s; %.2fM parameters, read in %s\n", pretrained_describe(weights),
             (double)result->weights * 1e-6, text_seconds(result->load_seconds, load, sizeof load));
-    fprintf(output, "held-out text: loss %.6f, perplexity %.3f", result->loss, exp(result->loss));
+    if (isnan(result->accuracy))
+        fprintf(output, "held-out text: loss %.6f, perplexity %.3f", result->loss, exp(result->loss));
+    else
+        fprintf(output, "held-out data: loss %.6f, accuracy %.4f", result->loss, result->accuracy);
     if (has_bytes)
         fprintf(output, ", %.4f bit/byte", bits);
     fprintf(output, "\n%" PRIu64 " sequences of %" PRIu64 " tokens in %s on %d rank%s (%s), %.0f tokens/s\n",
@@ -91,6 +98,8 @@ static void report_result(const struct pretrained *weights, const struct evaluat
     if (weft_reporter_open(NULL, &reporter) != WEFT_OK)
         return;
     (void)weft_report(reporter, REPORT_NAME_HELD_OUT "/loss", step, result->loss);
+    if (!isnan(result->accuracy))
+        (void)weft_report(reporter, REPORT_NAME_HELD_OUT "/accuracy", step, result->accuracy);
     if (result->bytes_per_token > 0)
         (void)weft_report(reporter, REPORT_NAME_HELD_OUT "/bits_per_byte", step,
                           result->loss / log(2.0) / result->bytes_per_token);

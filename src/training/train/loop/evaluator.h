@@ -7,7 +7,6 @@
 #ifndef WEFT_TRAINING_TRAIN_LOOP_EVALUATOR_H
 #define WEFT_TRAINING_TRAIN_LOOP_EVALUATOR_H
 
-#include "training/data/dataset.h"
 #include "training/parallel/agreement.h"
 #include "training/train/state/pretrained.h"
 
@@ -29,7 +28,8 @@ struct evaluator_config {
 };
 
 struct evaluator_result {
-    double loss; /**< mean over the tokens, natural logarithm */
+    double loss;     /**< mean over the predictions, natural logarithm */
+    double accuracy; /**< share of them that are right; NAN of networks that do not classify */
     uint64_t sequences, tokens;
     double bytes_per_token; /**< of the held-out text; 0: not known */
     uint64_t sequence;      /**< tokens in one */
@@ -37,12 +37,12 @@ struct evaluator_result {
     double load_seconds;    /**< to read the weights and broadcast them */
     double seconds;         /**< of the evaluation */
     const char *kernels;    /**< name of the kernel set */
-    char data[256];         /**< dataset_describe() */
+    char data[256];         /**< sample_source_describe() */
 };
 
 /**
  * Collective; fails on all ranks or on none (*speaks as in training/parallel/agreement.h), unless a rank is lost.
- * Every rank gets the result. Errors: those of pretrained_read() and dataset_batch(); DATA for a loss that is infinite
+ * Every rank gets the result. Errors: those of pretrained_read() and of the data; DATA for a loss that is infinite
  * or NaN.
  */
 weft_status evaluator_run(const struct evaluator_config *config, weft_context *context, weft_comm *comm,

@@ -166,18 +166,18 @@ static weft_status trainer_evaluate(struct trainer *trainer, struct error *error
     if (!count)
         return WEFT_OK;
     const struct executor_input input = {.context = trainer, .read = read_held_out, .stop = trainer->stop};
-    double loss;
-    weft_status status =
-        executor_evaluate(trainer->world.executor, &input, 0, (uint32_t)count, &loss, &trainer->course.stopping, error);
+    struct executor_scores scores;
+    weft_status status = executor_evaluate(trainer->world.executor, &input, 0, (uint32_t)count, &scores,
+                                           &trainer->course.stopping, error);
     if (status != WEFT_OK || trainer->course.stopping)
         return status;
     trainer->course.evaluated = step;
-    report_evaluation(&trainer->report, step, loss);
+    report_evaluation(&trainer->report, step, scores.loss, scores.accuracy);
     /* A run that ends at --stop-at evaluates there too, but an uninterrupted run would not. */
     if (!is_scheduled(config, step))
         return WEFT_OK;
     if (config->patience)
-        trainer->course.is_best = early_stopping_note(stopping, step, loss);
+        trainer->course.is_best = early_stopping_note(stopping, step, scores.loss);
     stopping->last_step = step;
     return WEFT_OK;
 }

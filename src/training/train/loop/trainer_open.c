@@ -3,6 +3,7 @@
 #include "core/topology/limits.h"
 #include "training/train/loop/internal/begin.h"
 #include "training/train/loop/internal/recovery_parts.h"
+#include "training/train/loop/internal/run_data.h"
 #include "training/train/loop/internal/trainer_parts.h"
 #include "training/train/report/profile.h"
 
@@ -93,21 +94,17 @@ weft_status trainer_prepare_data(struct trainer *trainer, struct error *error)
                             (status = profile_measure(config->profile, &trainer->device, error)) != WEFT_OK ||
                             (status = profile_measure(config->profile, &trainer->sums, error)) != WEFT_OK))
         return status;
-    struct dataset_options options = {
+    const struct run_data_options options = {
+        .data = config->data,
         .sequence = (uint64_t)config->sequence,
         .seed = (uint64_t)config->seed,
-        .vocabulary = config->shape.vocabulary,
-        .tokenizer = trainer->text.tokenizer,
+        .text = &trainer->text,
     };
-    struct dataset *dataset;
-    status = strcmp(config->data, "random") == 0 ? dataset_open_random(&options, &dataset, error)
-                                                 : dataset_open(&config->data, 1, &options, &dataset, error);
-    if (status != WEFT_OK)
-        return status;
-    trainer->source = dataset_source(dataset);
-    if (trainer->text.tokenizer && dataset_bytes_per_token(dataset) > 0)
-        trainer->text.bytes_per_token = dataset_bytes_per_token(dataset);
-    return WEFT_OK;
+    double bytes_per_token = 0;
+    status = run_data_open(&options, trainer->description, &trainer->source, &bytes_per_token, error);
+    if (status == WEFT_OK && trainer->text.tokenizer && bytes_per_token > 0)
+        trainer->text.bytes_per_token = bytes_per_token;
+    return status;
 }
 
 weft_status trainer_open_checkpoints(struct trainer *trainer, struct error *error)

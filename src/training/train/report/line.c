@@ -182,8 +182,12 @@ static weft_status line_evaluation(void *state, const struct report_held_out *he
 {
     struct report_line *line = state;
     report_line_clear(line);
-    fprintf(line->out, "held-out text after step %" PRIu64 ": loss %.4f, perplexity %.2f", held_out->step,
-            held_out->loss, exp(held_out->loss));
+    if (isnan(held_out->accuracy))
+        fprintf(line->out, "held-out text after step %" PRIu64 ": loss %.4f, perplexity %.2f", held_out->step,
+                held_out->loss, exp(held_out->loss));
+    else
+        fprintf(line->out, "held-out data after step %" PRIu64 ": loss %.4f, accuracy %.4f", held_out->step,
+                held_out->loss, held_out->accuracy);
     if (held_out->run->bytes_per_token > 0)
         fprintf(line->out, ", %.3f bit/byte", held_out->bits_per_byte);
     fputc('\n', line->out);

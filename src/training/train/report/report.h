@@ -173,8 +173,8 @@ void report_straggler(struct report *report, const struct report_straggler *stra
 
 void report_step(struct report *report, const struct report_step *step);
 
-/** An evaluation on held-out data after `step` steps. */
-void report_evaluation(struct report *report, uint64_t step, double loss);
+/** An evaluation on held-out data after `step` steps. `accuracy` is NAN where there is none. */
+void report_evaluation(struct report *report, uint64_t step, double loss, double accuracy);
 
 /** Print a message for users on its own line. */
 void report_say(struct report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));

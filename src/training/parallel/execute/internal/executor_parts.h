@@ -41,6 +41,7 @@ struct executor_task {
     uint32_t count;      /**< rounds that this rank computes; in later ones it takes part without computing */
     bool prepare;        /**< backward passes follow */
     double *losses;      /**< of all micro-batches; this rank fills in its own */
+    double *accuracies;  /**< likewise, of an evaluation; NULL: not wanted */
     uint64_t loss_first; /**< number of the micro-batch that losses[0] belongs to */
 
     /* Of a step: */
