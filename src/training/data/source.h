@@ -49,6 +49,10 @@ struct sample_source_kind {
     /** One line of text: what it is, how it was recognized, and the split. Lives as long as the source. */
     const char *(*describe)(const struct sample_source *source);
 
+    /** Classes of samples, and the name of one of them; NULL: samples have none. */
+    size_t (*classes)(const struct sample_source *source);
+    const char *(*class_name)(const struct sample_source *source, size_t number);
+
     /** Large sources may hash evenly spaced parts. Errors: as for read(). */
     weft_status (*identify)(const struct sample_source *source, struct dataset_identity *identity, struct error *error);
 
@@ -74,6 +78,18 @@ static inline uint64_t sample_source_samples(const struct sample_source *source,
 static inline const char *sample_source_describe(const struct sample_source *source)
 {
     return source->kind->describe(source);
+}
+
+/** 0: samples have no classes. */
+static inline size_t sample_source_classes(const struct sample_source *source)
+{
+    return source->kind->classes ? source->kind->classes(source) : 0;
+}
+
+/** `number` is below sample_source_classes(). Lives as long as the source. */
+static inline const char *sample_source_class_name(const struct sample_source *source, size_t number)
+{
+    return source->kind->class_name(source, number);
 }
 
 static inline weft_status sample_source_identify(const struct sample_source *source, struct dataset_identity *identity,

@@ -387,6 +387,13 @@ weft_status model_evaluate(struct model *model, const void *parameters, const st
 weft_status model_extend(struct model *model, const void *parameters, size_t first, const int32_t *tokens, size_t count,
                          double *logits, struct error *error);
 
+/**
+ * The logits of the classes of a micro-batch's samples, batch x shape.classes doubles. The model must have been opened
+ * without training. Errors: STATE for a network that does not classify samples; DATA for numbers out of bounds.
+ */
+weft_status model_classify(struct model *model, const void *parameters, const struct model_batch *batch, double *logits,
+                           struct error *error);
+
 /** The direction of a pass. */
 enum model_direction {
     MODEL_FORWARD,
