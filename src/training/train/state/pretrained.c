@@ -146,6 +146,11 @@ const char *pretrained_describe(const struct pretrained *pretrained)
     return pretrained->about;
 }
 
+const cJSON *pretrained_settings(const struct pretrained *pretrained)
+{
+    return pretrained->checkpoint ? checkpoint_get_state(pretrained->checkpoint)->training : NULL;
+}
+
 uint64_t pretrained_step(const struct pretrained *pretrained)
 {
     return pretrained->checkpoint ? checkpoint_get_state(pretrained->checkpoint)->step : 0;

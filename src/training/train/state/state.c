@@ -9,12 +9,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Predictions name them. */
+static void add_classes(const struct sample_source *source, cJSON *training)
+{
+    const size_t count = source ? sample_source_classes(source) : 0;
+    cJSON *classes = count ? cJSON_AddArrayToObject(training, "classes") : NULL;
+    for (size_t i = 0; i < count; i++)
+        cJSON_AddItemToArray(classes, cJSON_CreateString(sample_source_class_name(source, i)));
+}
+
 void training_state_describe(const struct training_state *state, const struct train_config *config,
                              struct checkpoint_state *written)
 {
     cJSON *training = settings_describe(config, state->data);
     if (state->text && *state->text->identity)
         cJSON_AddStringToObject(training, "tokenizer", state->text->identity);
+    add_classes(state->source, training);
     if (state->kernels)
         cJSON_AddStringToObject(training, "kernels", state->kernels);
     early_stopping_put(&state->early_stopping, training);
