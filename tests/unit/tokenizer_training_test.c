@@ -46,12 +46,12 @@ static struct tokenizer *learn_plainly(const char *text, uint32_t vocabulary)
     size_t length, count = 0;
     uint8_t order[256];
     assert_true(vocabulary < PAIRS && strlen(text) < TEXT_MOST);
-    assert_int_equal(tokenizer_new(&tokenizer, NULL), WEFT_OK);
+    assert_int_equal(tokenizer_new(TOKENIZER_BYTE_PAIRS, &tokenizer, NULL), WEFT_OK);
     byte_alphabet_order(order);
     for (int i = 0; i < 256; i++)
         tokenizer_add(tokenizer, &order[i], 1, NULL);
     tokenizer_find_bytes(tokenizer);
-    assert_int_equal(pretokens_open(&splitter, NULL), WEFT_OK);
+    assert_int_equal(pretokens_open(NULL, &splitter, NULL), WEFT_OK);
     assert_int_equal(pretokens_begin(splitter, text, strlen(text), NULL), WEFT_OK);
     while (pretokens_next(splitter, &bytes, &length, NULL) == WEFT_OK && length > 0) {
         for (size_t i = 0; i < length; i++)

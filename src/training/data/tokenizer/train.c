@@ -56,7 +56,7 @@ weft_status tokenizer_training_open(struct tokenizer_training **result, struct e
     struct tokenizer_training *training = calloc(1, sizeof *training);
     if (!training)
         return error_memory(error, sizeof *training, "the training of a tokenizer");
-    weft_status status = pretokens_open(&training->splitter, error);
+    weft_status status = pretokens_open(NULL, &training->splitter, error);
     if (status != WEFT_OK) {
         free(training);
         return status;
@@ -373,7 +373,7 @@ weft_status tokenizer_training_finish(struct tokenizer_training *training, uint3
         return error_set(error, WEFT_ERROR_ARGUMENT, "a vocabulary of %u tokens cannot be learned; choose %d to %d",
                          vocabulary, TOKENIZER_TRAINING_LEAST, TOKENIZER_VOCABULARY_MOST);
     struct tokenizer *tokenizer;
-    weft_status status = tokenizer_new(&tokenizer, error);
+    weft_status status = tokenizer_new(TOKENIZER_BYTE_PAIRS, &tokenizer, error);
     if (status != WEFT_OK)
         return status;
     status = tokenizer_train_learn(training, vocabulary, stop, tokenizer, error);
