@@ -190,6 +190,20 @@ weft_status description_add_parameter(struct model_description *description, siz
                                       struct initial initial, const char *prefix, const char *name, size_t *number,
                                       struct error *error);
 
+/** The lengths of a tensor's dimensions; 0 after the last. */
+struct tensor_shape {
+    size_t lengths[MODEL_DIMENSIONS];
+};
+
+/** The same for a tensor of any number of dimensions, such as a convolution's. */
+weft_status description_add_tensor(struct model_description *description, const struct tensor_shape *shape,
+                                   struct initial initial, const char *prefix, const char *name, size_t *number,
+                                   struct error *error);
+
+/** Append a running statistic of `count` elements, which begin as `value`. */
+weft_status description_add_statistic(struct model_description *description, size_t count, double value,
+                                      const char *prefix, const char *name, size_t *number, struct error *error);
+
 /** Say how a parameter is divided over a tensor axis; nothing for NO_PARAMETER. */
 void description_divide(struct model_description *description, size_t number, const struct model_division *division);
 

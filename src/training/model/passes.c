@@ -100,7 +100,8 @@ static bool parameters_are_alike(const struct model_parameter *a, const struct m
     for (size_t d = 0; d < MODEL_DIMENSIONS; d++)
         if (a->shape[d] != b->shape[d])
             return false;
-    return a->dimensions == b->dimensions && a->absent == b->absent;
+    return a->dimensions == b->dimensions && a->absent == b->absent && a->statistic == b->statistic &&
+           (!a->statistic || a->frozen == b->frozen);
 }
 
 bool model_layers_are_alike(const struct model_description *description, size_t a, size_t b)

@@ -11,6 +11,7 @@
 
 struct network {
     const char *kind; /**< "gpt" */
+    bool reads_images; /**< its numbers are those listed only; its `sequence` and context are 1: a row is an image */
     /** Numbers of a shape (training/model/shape.h) that this kind has, after those that all have; ends with NULL. */
     const char *const *numbers;
     /** Fill in the defaults of those numbers of the shape that are 0. */

@@ -578,6 +578,8 @@ static void reference_divided_cross_entropy(struct device *device, const struct 
     }
 }
 
+#include "training/tensor/internal/reference_images.h"
+
 weft_status REFERENCE_OPEN(enum kernel_set set, int threads, struct device **device, struct error *error)
 {
     struct device *reference = malloc(sizeof *reference);
@@ -631,6 +633,7 @@ weft_status REFERENCE_OPEN(enum kernel_set set, int threads, struct device **dev
         .class_sums = reference_class_sums,
         .divided_cross_entropy = reference_divided_cross_entropy,
     };
+    reference_images_put(reference);
     *device = reference;
     return WEFT_OK;
 }

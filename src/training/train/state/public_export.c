@@ -30,7 +30,7 @@ static weft_status weights_read(struct weights *weights, const struct checkpoint
         status = model_describe(&shape, &weights->description, error);
     if (status != WEFT_OK)
         return status;
-    const size_t count = weights->description->parameter_count, bytes = weights->description->weights * sizeof(float);
+    const size_t count = weights->description->parameter_count, bytes = weights->description->elements * sizeof(float);
     weights->tensors = calloc(count, sizeof *weights->tensors);
     weights->memory = malloc(bytes);
     if (!weights->tensors || !weights->memory)

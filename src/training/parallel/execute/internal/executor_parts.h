@@ -94,7 +94,7 @@ struct executor {
     double *sums; /**< squares of the gradient's blocks for each tensor rank, losses of a global batch, requests to
                      stop and to pause */
     size_t sum_count;
-    float *block;                 /**< DEVICE_SQUARES_BLOCK elements, for the norm on a tensor axis */
+    float *block;                 /**< DEVICE_SQUARES_BLOCK elements, for the norm */
     double *scratch;              /**< sums of squares of one tensor, for the optimizer */
     bool *has_layer;              /**< of each layer */
     struct executor_task in_norm; /**< the step whose gradient is whole and whose norm is not known; number 0: none */
