@@ -23,6 +23,7 @@ const struct shape_number shape_numbers[] = {
     NUMBER(rotary_base, SHAPE_REAL, 1, 1e12, "of rotary positions", .may_be_usual = true),
     NUMBER(norm_epsilon, SHAPE_REAL, 1e-12, 0.1, "added to the variance by norms", .of_all = true,
            .may_be_usual = true),
+    NUMBER(classes, SHAPE_WHOLE, 2, 1000000, "classes of a whole sample", .may_be_usual = true),
     NUMBER(untied, SHAPE_FLAG, 0, 1, "the head has a matrix of its own, not the embedding table", ),
 };
 const size_t shape_number_count = ARRAY_SIZE(shape_numbers);
@@ -66,7 +67,9 @@ char *shape_text(const struct model_shape *shape, char text[SHAPE_TEXT_BYTES])
     if (shape->window)
         length += snprintf(text + length, SHAPE_TEXT_BYTES - (size_t)length, ", window %zu, hidden %zu", shape->window,
                            shape->hidden);
-    snprintf(text + length, SHAPE_TEXT_BYTES - (size_t)length, ", context %zu, vocabulary %zu", shape->context,
-             shape->vocabulary);
+    length += snprintf(text + length, SHAPE_TEXT_BYTES - (size_t)length, ", context %zu, vocabulary %zu",
+                       shape->context, shape->vocabulary);
+    if (shape->classes)
+        snprintf(text + length, SHAPE_TEXT_BYTES - (size_t)length, ", %zu classes", shape->classes);
     return text;
 }
