@@ -44,7 +44,7 @@
 /** The dimensions of a network. 0 means the kind's default where one is documented. Dimensions that a kind does not use
  * are 0. */
 struct model_shape {
-    const char *kind; /**< "gpt", "llama" or "mlp"; a static string */
+    const char *kind; /**< a name of networks.def: "gpt"; a static string */
     size_t layers;
     size_t heads;
     size_t width;        /**< of the residual stream; a multiple of heads. mlp: of an embedding */

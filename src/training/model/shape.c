@@ -23,7 +23,7 @@ const struct shape_number shape_numbers[] = {
     NUMBER(rotary_base, SHAPE_REAL, 1, 1e12, "of rotary positions", .may_be_usual = true),
     NUMBER(norm_epsilon, SHAPE_REAL, 1e-12, 0.1, "added to the variance by norms", .of_all = true,
            .may_be_usual = true),
-    NUMBER(classes, SHAPE_WHOLE, 2, 1000000, "classes of a whole sample", ),
+    NUMBER(classes, SHAPE_WHOLE, 2, 1000000, "classes of a whole sample", .may_be_usual = true),
     NUMBER(image, SHAPE_WHOLE, 8, 4096, "height and width of an image, pixels", ),
     NUMBER(channels, SHAPE_WHOLE, 1, 3, "of an image: 1 (gray) or 3", ),
     NUMBER(multiplier, SHAPE_REAL, 0.125, 4, "of the channels of all layers", .may_be_usual = true),
@@ -84,7 +84,9 @@ char *shape_text(const struct model_shape *shape, char text[SHAPE_TEXT_BYTES])
     if (shape->window)
         length += snprintf(text + length, SHAPE_TEXT_BYTES - (size_t)length, ", window %zu, hidden %zu", shape->window,
                            shape->hidden);
-    snprintf(text + length, SHAPE_TEXT_BYTES - (size_t)length, ", context %zu, vocabulary %zu", shape->context,
-             shape->vocabulary);
+    length += snprintf(text + length, SHAPE_TEXT_BYTES - (size_t)length, ", context %zu, vocabulary %zu",
+                       shape->context, shape->vocabulary);
+    if (shape->classes)
+        snprintf(text + length, SHAPE_TEXT_BYTES - (size_t)length, ", %zu classes", shape->classes);
     return text;
 }

@@ -20,7 +20,19 @@
         .kind = "mlp", .layers = l, .width = w, .window = n, .hidden = h, .context = c, .vocabulary = v                \
     }
 
+#define BERT(l, h, w, c, v)                                                                                            \
+    {                                                                                                                  \
+        .kind = "bert", .layers = l, .heads = h, .width = w, .context = c, .vocabulary = v                             \
+    }
+
 static const struct model_size sizes[] = {
+    /* layers, heads, width, context, vocabulary */
+    {"bert-micro", BERT(3, 4, 128, 128, 2000), "0.9M parameters, word pieces: minutes on a laptop"},
+    {"bert-mini", BERT(4, 4, 256, 512, 30522), "BERT mini, 11M parameters"},
+    {"bert-small", BERT(4, 8, 512, 512, 30522), "BERT small, 29M parameters"},
+    {"bert-medium", BERT(8, 8, 512, 512, 30522), "BERT medium, 41M parameters"},
+    {"bert-base", BERT(12, 12, 768, 512, 30522), "BERT base, 110M parameters"},
+    {"bert-large", BERT(24, 16, 1024, 512, 30522), "BERT large, 336M parameters"},
     /* layers, heads, width, context, vocabulary */
     {"gpt-nano", GPT(4, 4, 64, 128, 256), "0.2M parameters, bytes: seconds on a laptop"},
     {"gpt-micro", GPT(4, 4, 128, 128, 256), "0.8M parameters, bytes: learns to spell in a minute"},
@@ -53,8 +65,8 @@ const struct model_size *model_sizes(size_t *count)
 
 /* Aliases. */
 static const char *const others[][2] = {
-    {"gpt", "gpt-micro"},         {"llama", "llama-micro"},    {"mlp", "mlp-micro"},      {"gpt2-124m", "gpt2"},
-    {"gpt2-355m", "gpt2-medium"}, {"gpt2-774m", "gpt2-large"}, {"gpt2-1558m", "gpt2-xl"},
+    {"bert", "bert-micro"}, {"gpt", "gpt-micro"},         {"llama", "llama-micro"},    {"mlp", "mlp-micro"},
+    {"gpt2-124m", "gpt2"},  {"gpt2-355m", "gpt2-medium"}, {"gpt2-774m", "gpt2-large"}, {"gpt2-1558m", "gpt2-xl"},
 };
 #define OTHERS ARRAY_SIZE(others)
 

@@ -23,11 +23,23 @@ static inline struct class_sums class_sums_join(const struct divided_classes *sh
     return all;
 }
 
-/** The loss of a row. */
+/** The loss of a row with a target. */
 static inline double class_sums_loss(const struct divided_classes *shape, const struct class_sums *all)
 {
     const double mean = all->sum / (double)shape->all;
     return log(all->exponentials) + all->largest - all->at_target - shape->smoothing * (mean - all->at_target);
+}
+
+/** The sums of a row without a target: never right, and no overflow in class_sums_join(). */
+static inline struct class_sums class_sums_empty(void)
+{
+    return (struct class_sums){.exponentials = 1, .at_target = -INFINITY};
+}
+
+/** Whether no class of a row is larger than its target; not of rows without one. */
+static inline bool class_sums_are_right(const struct class_sums *all)
+{
+    return all->at_target >= all->largest;
 }
 
 /** Whether the target of row `row` is one of this rank's classes. */

@@ -85,7 +85,9 @@ struct attention {
     size_t kv_heads; /**< a divisor of heads */
     size_t head_width;
     bool causal;
-    size_t first; /**< forward only: compute positions first to sequence - 1; those before are unchanged */
+    const int32_t *lengths; /**< keys of each sequence, from its first: at least 1; those after them are padding that no
+                               query sees. NULL: all. Not together with causal */
+    size_t first;           /**< forward only: compute positions first to sequence - 1; those before are unchanged */
 };
 
 /** Elements in a row of qkv. */
@@ -146,6 +148,16 @@ struct class_sums {
     double exponentials; /**< sum of e^(logit - largest) */
     double sum;          /**< of the logits; 0 without label smoothing */
     double at_target;    /**< the target's logit; 0 if it is not one of them */
+};
+
+/** Some rows of an array of batch x sequence rows: `count` of each sample. */
+struct row_choice {
+    size_t batch;
+    size_t sequence;
+    size_t width;
+    size_t count;
+    const int32_t *positions; /**< batch x count: numbers of rows within the sample, which may repeat; NULL: the first
+                                 `count` */
 };
 
 /** One step of AdamW; the formula is in training/tensor/adamw.h. */
@@ -229,6 +241,13 @@ struct device {
     void (*scale)(struct device *device, size_t count, double factor, void *x);
     /** out [a] = gelu(x [a]), by tanh (Hendrycks and Gimpel 2016, eq. 2 as GPT-2 uses it). */
     void (*gelu_forward)(struct device *device, size_t count, const void *x, void *out);
+    /** out [a] = x Phi(x) with Phi the normal distribution, of x [a]: GELU itself, as BERT has it (Hendrycks and Gimpel
+     * 2016, eq. 1). */
+    void (*gelu_erf_forward)(struct device *device, size_t count, const void *x, void *out);
+    /** x [a] = tanh(x), in place. */
+    void (*tanh_forward)(struct device *device, size_t count, void *x);
+    /** gradient [a] = gradient (1 - out^2), in place, with out [a] that of tanh_forward(). */
+    void (*tanh_backward)(struct device *device, size_t count, const void *out, void *gradient);
     /** One optimizer step on `count` elements, with the given step's constants; unless it is NULL, as_activations [a]
      * receives the new parameters, rounded. */
     void (*adamw)(struct device *device, const struct adamw *step, size_t count, void *parameters,
@@ -271,6 +290,14 @@ struct device {
                                 const void *x, const void *gain, const void *means, const void *reciprocals,
                                 bool accumulate, void *gradient_x, void *gradient_gain, void *gradient_bias);
 
+    /** As layer_norm_forward() and layer_norm_backward(), but out and gradient_out are of the device's `type`, for norms
+     * whose output is the residual stream. gradient_x may be gradient_out, without `accumulate`. */
+    void (*stream_norm_forward)(struct device *device, size_t rows, size_t width, double epsilon, const void *x,
+                                const void *gain, const void *bias, void *out, void *means, void *reciprocals);
+    void (*stream_norm_backward)(struct device *device, size_t rows, size_t width, const void *gradient_out,
+                                 const void *x, const void *gain, const void *means, const void *reciprocals,
+                                 bool accumulate, void *gradient_x, void *gradient_gain, void *gradient_bias);
+
     /**
      * out [a] = x reciprocal gain for each row, with reciprocal = 1 / sqrt(mean of squares + epsilon) (Zhang and
      * Sennrich 2019, "Root mean square layer normalization").
@@ -286,6 +313,9 @@ struct device {
      * unless that is NULL. */
     void (*gelu_backward)(struct device *device, size_t rows, size_t width, const void *x, void *gradient,
                           void *gradient_bias);
+    /** The same for gelu_erf_forward(). */
+    void (*gelu_erf_backward)(struct device *device, size_t rows, size_t width, const void *x, void *gradient,
+                              void *gradient_bias);
 
     /**
      * out [a] = silu(gate) up, with silu(x) = x / (1 + e^-x) (Shazeer 2020, "GLU variants improve transformer"); a row
@@ -319,16 +349,22 @@ struct device {
                                const int32_t *tokens, const void *gradient_out, void *gradient_table,
                                void *gradient_positions);
 
+    /** out [a] = the rows of x that are chosen, sample by sample. */
+    void (*gather_rows)(struct device *device, const struct row_choice *choice, const void *x, void *out);
+    /** Adds the rows of `gradient` [a] to those rows of x, in order. */
+    void (*scatter_rows)(struct device *device, const struct row_choice *choice, const void *gradient, void *x);
+
     /**
      * losses[i] = -log softmax(logits [a] of row i)[targets[i]], in double. With label smoothing, a share `smoothing`
      * of the target is spread evenly over all classes (Szegedy et al. 2016, "Rethinking the Inception architecture").
      * Where `scale` is not 0, the row of logits is replaced by its gradient times `scale`: (softmax - target) scale;
-     * with 0 the logits are left alone.
+     * with 0 the logits are left alone. A target of DEVICE_NO_TARGET makes the loss and the gradient 0.
      */
     void (*cross_entropy)(struct device *device, size_t rows, size_t classes, size_t stride, const int32_t *targets,
                           double smoothing, double scale, void *logits, double *losses);
 
-    /** sums[i] = what the logits [a] of this rank in row i come to. */
+    /** sums[i] = what the logits [a] of this rank in row i come to; with DEVICE_NO_TARGET those of a single logit of 0,
+     * and at_target -infinity. */
     void (*class_sums)(struct device *device, const struct divided_classes *shape, const void *logits,
                        struct class_sums *sums);
     /** As cross_entropy(), from the sums of all ranks: rank 0's of all rows, then rank 1's and so on. The same losses on

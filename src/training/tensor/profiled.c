@@ -135,7 +135,7 @@ static void profiled_matmul(struct device *device, const struct matmul *argument
     profiled_end(&call, 2.0 * (double)rows * (double)columns * (double)inner, bytes);
 }
 
-/* Pairs of a query and a key that it sees, times the width of a head. */
+/* Pairs of a query and a key that it sees, times the width of a head. Padding counts: the lengths are on the device. */
 static double attention_pairs(const struct attention *shape)
 {
     const double all = (double)shape->sequence, first = (double)shape->first;
@@ -210,6 +210,11 @@ PROFILE_MOVE(FROM_ACTIVATIONS, from_activations, (size_t count, const void *x, v
 PROFILE_MOVE(SCALE, scale, (size_t count, double factor, void *x), (count, factor, x), 2 * elements(device, count))
 PROFILE_MOVE(GELU_FORWARD, gelu_forward, (size_t count, const void *x, void *out), (count, x, out),
              2 * activations(device, count))
+PROFILE_MOVE(GELU_ERF_FORWARD, gelu_erf_forward, (size_t count, const void *x, void *out), (count, x, out),
+             2 * activations(device, count))
+PROFILE_MOVE(TANH_FORWARD, tanh_forward, (size_t count, void *x), (count, x), 2 * activations(device, count))
+PROFILE_MOVE(TANH_BACKWARD, tanh_backward, (size_t count, const void *out, void *gradient), (count, out, gradient),
+             3 * activations(device, count))
 PROFILE_MOVE(ADAMW, adamw,
              (const struct adamw *step, size_t count, void *parameters, const void *gradients, void *first_moments,
               void *second_moments, void *as_activations),
@@ -238,6 +243,16 @@ PROFILE_MOVE(LAYER_NORM_BACKWARD, layer_norm_backward,
              (rows, width, gradient_out, x, gain, means, reciprocals, accumulate, gradient_x, gradient_gain,
               gradient_bias),
              (accumulate ? 3 : 2) * elements(device, rows *width) + activations(device, rows *width))
+PROFILE_MOVE(STREAM_NORM_FORWARD, stream_norm_forward,
+             (size_t rows, size_t width, double epsilon, const void *x, const void *gain, const void *bias, void *out,
+              void *means, void *reciprocals),
+             (rows, width, epsilon, x, gain, bias, out, means, reciprocals), 2 * elements(device, rows *width))
+PROFILE_MOVE(STREAM_NORM_BACKWARD, stream_norm_backward,
+             (size_t rows, size_t width, const void *gradient_out, const void *x, const void *gain, const void *means,
+              const void *reciprocals, bool accumulate, void *gradient_x, void *gradient_gain, void *gradient_bias),
+             (rows, width, gradient_out, x, gain, means, reciprocals, accumulate, gradient_x, gradient_gain,
+              gradient_bias),
+             (accumulate ? 4 : 3) * elements(device, rows *width))
 PROFILE_MOVE(RMS_NORM_FORWARD, rms_norm_forward,
              (size_t rows, size_t width, double epsilon, const void *x, const void *gain, void *out, void *reciprocals),
              (rows, width, epsilon, x, gain, out, reciprocals),
@@ -248,6 +263,9 @@ PROFILE_MOVE(RMS_NORM_BACKWARD, rms_norm_backward,
              (rows, width, gradient_out, x, gain, reciprocals, accumulate, gradient_x, gradient_gain),
              (accumulate ? 3 : 2) * elements(device, rows *width) + activations(device, rows *width))
 PROFILE_MOVE(GELU_BACKWARD, gelu_backward,
+             (size_t rows, size_t width, const void *x, void *gradient, void *gradient_bias),
+             (rows, width, x, gradient, gradient_bias), 3 * activations(device, rows *width))
+PROFILE_MOVE(GELU_ERF_BACKWARD, gelu_erf_backward,
              (size_t rows, size_t width, const void *x, void *gradient, void *gradient_bias),
              (rows, width, x, gradient, gradient_bias), 3 * activations(device, rows *width))
 PROFILE_MOVE(SWIGLU_FORWARD, swiglu_forward, (size_t rows, size_t width, const void *gate_up, void *out),
@@ -267,6 +285,13 @@ PROFILE_MOVE(EMBEDDING_BACKWARD, embedding_backward,
               void *gradient_table, void *gradient_positions),
              (batch, sequence, width, tokens, gradient_out, gradient_table, gradient_positions),
              (gradient_positions ? 4 : 3) * elements(device, batch *sequence *width))
+PROFILE_MOVE(GATHER_ROWS, gather_rows, (const struct row_choice *choice, const void *x, void *out), (choice, x, out),
+             elements(device, choice->batch * choice->count * choice->width) +
+                 activations(device, choice->batch * choice->count * choice->width))
+PROFILE_MOVE(SCATTER_ROWS, scatter_rows, (const struct row_choice *choice, const void *gradient, void *x),
+             (choice, gradient, x),
+             2 * elements(device, choice->batch * choice->count * choice->width) +
+                 activations(device, choice->batch * choice->count * choice->width))
 PROFILE_MOVE(CROSS_ENTROPY, cross_entropy,
              (size_t rows, size_t classes, size_t stride, const int32_t *targets, double smoothing, double scale,
               void *logits, double *losses),

@@ -29,6 +29,9 @@
     X(FROM_ACTIVATIONS, from_activations, "cast from activations")                                                     \
     X(SCALE, scale, "scale")                                                                                           \
     X(GELU_FORWARD, gelu_forward, "gelu, forward")                                                                     \
+    X(GELU_ERF_FORWARD, gelu_erf_forward, "gelu by erf, forward")                                                      \
+    X(TANH_FORWARD, tanh_forward, "tanh, forward")                                                                     \
+    X(TANH_BACKWARD, tanh_backward, "tanh, backward")                                                                  \
     X(ADAMW, adamw, "adamw")                                                                                           \
     X(ADAMW_DIRECTION, adamw_direction, "adamw direction")                                                             \
     X(SGD, sgd, "sgd")                                                                                                 \
@@ -38,9 +41,12 @@
     X(MATMUL, matmul, "matrix product")                                                                                \
     X(LAYER_NORM_FORWARD, layer_norm_forward, "layer norm, forward")                                                   \
     X(LAYER_NORM_BACKWARD, layer_norm_backward, "layer norm, backward")                                                \
+    X(STREAM_NORM_FORWARD, stream_norm_forward, "stream norm, forward")                                                \
+    X(STREAM_NORM_BACKWARD, stream_norm_backward, "stream norm, backward")                                             \
     X(RMS_NORM_FORWARD, rms_norm_forward, "rms norm, forward")                                                         \
     X(RMS_NORM_BACKWARD, rms_norm_backward, "rms norm, backward")                                                      \
     X(GELU_BACKWARD, gelu_backward, "gelu, backward")                                                                  \
+    X(GELU_ERF_BACKWARD, gelu_erf_backward, "gelu by erf, backward")                                                   \
     X(SWIGLU_FORWARD, swiglu_forward, "swiglu, forward")                                                               \
     X(SWIGLU_BACKWARD, swiglu_backward, "swiglu, backward")                                                            \
     X(ROTARY, rotary, "rotary")                                                                                        \
@@ -48,6 +54,8 @@
     X(ATTENTION_BACKWARD, attention_backward, "attention, backward")                                                   \
     X(EMBEDDING_FORWARD, embedding_forward, "embedding, forward")                                                      \
     X(EMBEDDING_BACKWARD, embedding_backward, "embedding, backward")                                                   \
+    X(GATHER_ROWS, gather_rows, "gather rows")                                                                         \
+    X(SCATTER_ROWS, scatter_rows, "scatter rows")                                                                      \
     X(CROSS_ENTROPY, cross_entropy, "cross-entropy")                                                                   \
     X(CLASS_SUMS, class_sums, "sums of classes")                                                                       \
     X(DIVIDED_CROSS_ENTROPY, divided_cross_entropy, "cross-entropy, divided")

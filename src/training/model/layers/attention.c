@@ -17,7 +17,7 @@ static struct attention attention_shape(const struct attention_layer *attention)
     return (struct attention){.heads = attention->heads,
                               .kv_heads = attention->kv_heads,
                               .head_width = attention->head_width,
-                              .causal = true};
+                              .causal = !attention->sees_all};
 }
 
 static size_t heads_width(const struct attention_layer *attention)
@@ -47,6 +47,7 @@ struct attention_scratch {
 struct attention_deferred {
     void *to_branch; /* width */
     void *to_qkv;
+    void *qkv_bias; /* its gradient, of the weights pass; NULL: the parts have none */
     struct norm_sums norm;
 };
 
@@ -67,6 +68,8 @@ static void attention_plan_deferred(const struct attention_layer *attention, con
         return;
     deferred->to_branch = arena_take(arena, column * attention->norm.width);
     deferred->to_qkv = arena_take(arena, column * attention_row(&shape));
+    deferred->qkv_bias =
+        attention->q.bias == NO_PARAMETER ? NULL : arena_take(arena, attention_row(&shape) * room->element);
     norm_plan_sums(&attention->norm, room, arena, &deferred->norm);
 }
 
@@ -126,9 +129,9 @@ static bool attention_is_alike(const void *settings, const void *others)
 {
     const struct attention_layer *a = settings, *b = others;
     return norms_are_alike(&a->norm, &b->norm) && a->heads == b->heads && a->kv_heads == b->kv_heads &&
-           a->head_width == b->head_width && a->rotary_base == b->rotary_base && linears_are_alike(&a->qkv, &b->qkv) &&
-           linears_are_alike(&a->q, &b->q) && linears_are_alike(&a->k, &b->k) && linears_are_alike(&a->v, &b->v) &&
-           linears_are_alike(&a->out, &b->out);
+           a->head_width == b->head_width && a->rotary_base == b->rotary_base && a->sees_all == b->sees_all &&
+           linears_are_alike(&a->qkv, &b->qkv) && linears_are_alike(&a->q, &b->q) && linears_are_alike(&a->k, &b->k) &&
+           linears_are_alike(&a->v, &b->v) && linears_are_alike(&a->out, &b->out);
 }
 
 static double attention_flops(const struct layer *layer, size_t sequence)
@@ -184,21 +187,22 @@ static void attention_forward(const struct layer *layer, const struct pass *pass
     shape.batch = pass->batch;
     shape.sequence = pass->first + pass->sequence;
     shape.first = pass->first;
+    shape.lengths = attention->sees_all ? pass->lengths : NULL;
     const size_t row = attention_row(&shape);
     void *qkv = pass_activation_at(pass, arrays.qkv, pass->first * row),
          *branch = attention_scratch_of(attention, pass, places).branch;
 
-    norm_forward(pass, &attention->norm, x, &arrays.norm);
+    branch_enter(pass, &attention->norm, x, &arrays.norm);
     struct part parts[3];
     for (size_t i = 0, count = parts_of(attention, parts); i < count; i++)
         linear_forward(pass, parts[i].linear, arrays.norm.out, pass_activation_at(pass, qkv, parts[i].first), row);
     attention_rotate(attention, pass, false, qkv);
     device->attention_forward(device, &shape, arrays.qkv, arrays.attended, pass->prepare ? arrays.logsums : NULL);
-    if (!y)
+    if (!y && !attention->norm.after)
         return;
     linear_forward(pass, &attention->out,
                    pass_activation_at(pass, arrays.attended, pass->first * heads_width(attention)), branch, 0);
-    branch_join(pass, layer, x, branch, y);
+    branch_leave(pass, layer, &attention->norm, x, branch, &arrays.norm, y);
 }
 
 static void attention_backward_input(const struct layer *layer, const struct pass *pass,
@@ -212,9 +216,10 @@ static void attention_backward_input(const struct layer *layer, const struct pas
     struct attention shape = attention_shape(attention);
     shape.batch = pass->batch;
     shape.sequence = pass->sequence;
+    shape.lengths = attention->sees_all ? pass->lengths : NULL;
     const size_t row = attention_row(&shape);
 
-    branch_gradient(pass, layer, gradient, deferred.to_branch);
+    branch_begin_backward(pass, layer, &attention->norm, &arrays.norm, gradient, deferred.to_branch, &deferred.norm);
     linear_backward_input(pass, &attention->out, deferred.to_branch, 0, false, scratch.to_attended);
     device->attention_backward(device, &shape, arrays.qkv, arrays.attended, arrays.logsums, scratch.to_attended,
                                deferred.to_qkv);
@@ -223,7 +228,7 @@ static void attention_backward_input(const struct layer *layer, const struct pas
     for (size_t i = 0, count = parts_of(attention, parts); i < count; i++)
         linear_backward_input(pass, parts[i].linear, pass_activation_at(pass, deferred.to_qkv, parts[i].first), row,
                               i > 0, scratch.to_norm);
-    norm_backward_input(pass, &attention->norm, &arrays.norm, x, scratch.to_norm, true, gradient, &deferred.norm);
+    branch_end_backward(pass, &attention->norm, &arrays.norm, x, scratch.to_norm, gradient, &deferred.norm);
 }
 
 static void attention_backward_weights(const struct layer *layer, const struct pass *pass,
@@ -233,12 +238,22 @@ static void attention_backward_weights(const struct layer *layer, const struct p
     const struct attention_arrays arrays = attention_arrays_of(attention, pass, places);
     const struct attention_deferred deferred = attention_deferred_of(attention, pass, places);
     const struct attention shape = attention_shape(attention);
+    const size_t row = attention_row(&shape);
 
     linear_backward_weights(pass, &attention->out, arrays.attended, deferred.to_branch, 0);
+    if (deferred.qkv_bias)
+        pass->device->column_sums(pass->device, pass_rows(pass), row, deferred.to_qkv, deferred.qkv_bias);
     struct part parts[3];
-    for (size_t i = 0, count = parts_of(attention, parts); i < count; i++)
-        linear_backward_weights(pass, parts[i].linear, arrays.norm.out,
-                                pass_activation_at(pass, deferred.to_qkv, parts[i].first), attention_row(&shape));
+    for (size_t i = 0, count = parts_of(attention, parts); i < count; i++) {
+        const struct linear *linear = parts[i].linear;
+        const void *to_part = pass_activation_at(pass, deferred.to_qkv, parts[i].first);
+        if (deferred.qkv_bias) {
+            gradient_store(pass, linear->bias, linear->outputs, pass_at(pass, deferred.qkv_bias, parts[i].first));
+            linear_backward_weight(pass, linear, arrays.norm.out, to_part, row);
+        } else {
+            linear_backward_weights(pass, linear, arrays.norm.out, to_part, row);
+        }
+    }
     norm_backward_weights(pass, &attention->norm, &deferred.norm);
 }
 
@@ -277,13 +292,16 @@ weft_status attention_add(struct model_description *description, const struct at
         const char *weight, *bias;
         double deviation;
     } linears[] = {{&own->qkv, names->qkv, names->qkv_bias, deviation},
-                   {&own->q, names->q, NULL, deviation},
-                   {&own->k, names->k, NULL, deviation},
-                   {&own->v, names->v, NULL, deviation},
+                   {&own->q, names->q, names->q_bias, deviation},
+                   {&own->k, names->k, names->k_bias, deviation},
+                   {&own->v, names->v, names->v_bias, deviation},
                    {&own->out, names->out, names->out_bias, out_deviation}};
-    status = norm_add(description, &own->norm, names->prefix, names->norm_gain, names->norm_bias, error);
+    if (!own->norm.after)
+        status = norm_add(description, &own->norm, names->prefix, names->norm_gain, names->norm_bias, error);
     for (size_t i = 0; status == WEFT_OK && i < ARRAY_SIZE(linears); i++)
         status = linear_add(description, linears[i].linear, linears[i].deviation, names->prefix, linears[i].weight,
                             linears[i].bias, error);
+    if (status == WEFT_OK && own->norm.after)
+        status = norm_add(description, &own->norm, names->prefix, names->norm_gain, names->norm_bias, error);
     return status;
 }

@@ -28,7 +28,7 @@ weft_status linear_add(struct model_description *description, struct linear *lin
     size_t rows = linear->outputs_first ? linear->outputs : linear->inputs;
     size_t columns = linear->outputs_first ? linear->inputs : linear->outputs;
     struct model_division division = {.dimension = linear->outputs_first == linear->inputs_divided};
-    division.segments = linear_segments(linear, division.lengths);
+    division.segments = linear->whole ? 0 : linear_segments(linear, division.lengths);
     weft_status status = description_add_parameter(description, rows, columns, (struct initial){0, deviation}, prefix,
                                                    weight, &linear->weight, error);
     if (status == WEFT_OK)
@@ -49,13 +49,16 @@ bool linears_are_alike(const struct linear *a, const struct linear *b)
         if (a->segments[i] != b->segments[i])
             return false;
     return a->inputs == b->inputs && a->outputs == b->outputs && a->outputs_first == b->outputs_first &&
-           a->inputs_divided == b->inputs_divided && (a->weight == NO_PARAMETER) == (b->weight == NO_PARAMETER) &&
+           a->inputs_divided == b->inputs_divided && a->whole == b->whole &&
+           (a->weight == NO_PARAMETER) == (b->weight == NO_PARAMETER) &&
            (a->bias == NO_PARAMETER) == (b->bias == NO_PARAMETER);
 }
 
 void linear_divide(struct linear *linear, size_t ranks, size_t rank)
 {
     size_t lengths[MODEL_SEGMENTS], part = 0;
+    if (linear->whole)
+        return;
     for (size_t i = 0, count = linear_segments(linear, lengths); i < count; i++)
         part += tensor_part_count(lengths[i], ranks, rank);
     *(linear->inputs_divided ? &linear->inputs : &linear->outputs) = part;
@@ -144,6 +147,7 @@ void norm_plan(const struct norm *norm, const struct layer_room *room, struct ar
     kept->out = arena_take(arena, room->batch * room->sequence * norm->width * room->activation);
     kept->means = norm->bias == NO_PARAMETER ? NULL : arena_take(arena, column);
     kept->reciprocals = arena_take(arena, column);
+    kept->sum = norm->after ? arena_take(arena, column / (room->divides_rows ? room->ranks : 1) * norm->width) : NULL;
 }
 
 weft_status norm_add(struct model_description *description, struct norm *norm, const char *prefix, const char *gain,
@@ -159,7 +163,7 @@ weft_status norm_add(struct model_description *description, struct norm *norm, c
 
 bool norms_are_alike(const struct norm *a, const struct norm *b)
 {
-    return a->width == b->width && a->epsilon == b->epsilon && /* the gain is always there */
+    return a->width == b->width && a->epsilon == b->epsilon && a->after == b->after && /* the gain is always there */
            (a->bias == NO_PARAMETER) == (b->bias == NO_PARAMETER);
 }
 
@@ -183,6 +187,15 @@ void norm_plan_sums(const struct norm *norm, const struct layer_room *room, stru
     sums->bias = norm->bias == NO_PARAMETER ? NULL : arena_take(arena, norm->width * room->element);
 }
 
+void norm_sums_join(const struct pass *pass, const struct norm *norm, const struct norm_sums *sums)
+{
+    if (!pass_divides_rows(pass)) /* every rank had all rows */
+        return;
+    pass->tensor->sum(pass->tensor->context, pass->device->type, norm->width, sums->gain);
+    if (norm->bias != NO_PARAMETER)
+        pass->tensor->sum(pass->tensor->context, pass->device->type, norm->width, sums->bias);
+}
+
 void norm_backward_input(const struct pass *pass, const struct norm *norm, const struct norm_kept *kept, const void *x,
                          void *gradient_out, bool accumulate, void *gradient_x, const struct norm_sums *sums)
 {
@@ -197,11 +210,7 @@ void norm_backward_input(const struct pass *pass, const struct norm *norm, const
     else
         device->layer_norm_backward(device, rows, norm->width, own, x, gain, kept->means, kept->reciprocals, accumulate,
                                     gradient_x, sums->gain, sums->bias);
-    if (!pass_divides_rows(pass)) /* every rank had all rows */
-        return;
-    pass->tensor->sum(pass->tensor->context, device->type, norm->width, sums->gain);
-    if (norm->bias != NO_PARAMETER)
-        pass->tensor->sum(pass->tensor->context, device->type, norm->width, sums->bias);
+    norm_sums_join(pass, norm, sums);
 }
 
 void norm_backward_weights(const struct pass *pass, const struct norm *norm, const struct norm_sums *sums)
@@ -222,7 +231,8 @@ struct dropout pass_dropout(const struct pass *pass, const struct layer *layer)
                             .first = pass_own_first(pass)};
 }
 
-void branch_join(const struct pass *pass, const struct layer *layer, const void *x, void *branch, void *y)
+/* y = x + dropout(branch) */
+static void branch_join(const struct pass *pass, const struct layer *layer, const void *x, void *branch, void *y)
 {
     struct device *device = pass->device;
     const struct dropout dropout = pass_dropout(pass, layer);
@@ -235,15 +245,65 @@ void branch_join(const struct pass *pass, const struct layer *layer, const void 
         device->add_branch(device, rows * layer->width, x, own, y);
 }
 
-void branch_gradient(const struct pass *pass, const struct layer *layer, const void *gradient, void *to_branch)
+void branch_enter(const struct pass *pass, const struct norm *norm, const void *x, const struct norm_kept *kept)
+{
+    struct device *device = pass->device;
+    if (!norm->after) {
+        norm_forward(pass, norm, x, kept);
+        return;
+    }
+    device->to_activations(device, pass_own_rows(pass) * norm->width, x,
+                           pass_activation_at(pass, kept->out, pass_own_first(pass) * norm->width));
+    pass_gather_rows(pass, device->activations, norm->width, kept->out);
+}
+
+void branch_leave(const struct pass *pass, const struct layer *layer, const struct norm *norm, const void *x,
+                  void *branch, const struct norm_kept *kept, void *y)
+{
+    struct device *device = pass->device;
+    const size_t rows = pass_own_rows(pass);
+    if (!norm->after) {
+        branch_join(pass, layer, x, branch, y);
+        return;
+    }
+    const void *gain = pass_parameter(pass, norm->gain), *bias = pass_parameter(pass, norm->bias);
+    branch_join(pass, layer, x, branch, kept->sum);
+    if (y)
+        device->stream_norm_forward(device, rows, norm->width, norm->epsilon, kept->sum, gain, bias, y, kept->means,
+                                    kept->reciprocals);
+    else /* for the means and reciprocals */
+        device->layer_norm_forward(device, rows, norm->width, norm->epsilon, kept->sum, gain, bias, branch, kept->means,
+                                   kept->reciprocals);
+}
+
+void branch_begin_backward(const struct pass *pass, const struct layer *layer, const struct norm *norm,
+                           const struct norm_kept *kept, void *gradient, void *to_branch, const struct norm_sums *sums)
 {
     struct device *device = pass->device;
     const struct dropout dropout = pass_dropout(pass, layer);
     const size_t rows = pass_own_rows(pass);
+    if (norm->after) {
+        device->stream_norm_backward(device, rows, norm->width, gradient, kept->sum, pass_parameter(pass, norm->gain),
+                                     kept->means, kept->reciprocals, false, gradient, sums->gain, sums->bias);
+        norm_sums_join(pass, norm, sums);
+    }
     void *own = pass_activation_at(pass, to_branch, pass_own_first(pass) * layer->width);
     if (dropout.share > 0)
         device->dropout_to_activations(device, &dropout, rows, layer->width, gradient, own);
     else
         device->to_activations(device, rows * layer->width, gradient, own);
     pass_gather_rows(pass, device->activations, layer->width, to_branch);
+}
+
+void branch_end_backward(const struct pass *pass, const struct norm *norm, const struct norm_kept *kept, const void *x,
+                         void *to_out, void *gradient, const struct norm_sums *sums)
+{
+    struct device *device = pass->device;
+    if (!norm->after) {
+        norm_backward_input(pass, norm, kept, x, to_out, true, gradient, sums);
+        return;
+    }
+    pass_sum_rows(pass, device->activations, norm->width, to_out);
+    device->add_branch(device, pass_own_rows(pass) * norm->width, gradient,
+                       pass_activation_at(pass, to_out, pass_own_first(pass) * norm->width), gradient);
 }

@@ -111,8 +111,8 @@ static void feed_forward_divide(void *settings, size_t ranks, size_t rank)
 static bool feed_forward_is_alike(const void *settings, const void *others)
 {
     const struct feed_forward *a = settings, *b = others;
-    return norms_are_alike(&a->norm, &b->norm) && a->hidden == b->hidden && a->gated == b->gated &&
-           linears_are_alike(&a->gate, &b->gate) && linears_are_alike(&a->up, &b->up) &&
+    return a->by_erf == b->by_erf && norms_are_alike(&a->norm, &b->norm) && a->hidden == b->hidden &&
+           a->gated == b->gated && linears_are_alike(&a->gate, &b->gate) && linears_are_alike(&a->up, &b->up) &&
            linears_are_alike(&a->down, &b->down);
 }
 
@@ -129,7 +129,7 @@ static void feed_forward_forward(const struct layer *layer, const struct pass *p
     const struct feed_forward_arrays arrays = feed_forward_arrays_of(feed_forward, pass, places);
     struct device *device = pass->device;
     const size_t rows = pass_rows(pass), hidden = feed_forward->hidden;
-    norm_forward(pass, &feed_forward->norm, x, &arrays.norm);
+    branch_enter(pass, &feed_forward->norm, x, &arrays.norm);
     if (feed_forward->gated) {
         linear_forward(pass, &feed_forward->gate, arrays.norm.out, arrays.hidden, 2 * hidden);
         linear_forward(pass, &feed_forward->up, arrays.norm.out, pass_activation_at(pass, arrays.hidden, hidden),
@@ -137,13 +137,16 @@ static void feed_forward_forward(const struct layer *layer, const struct pass *p
         device->swiglu_forward(device, rows, hidden, arrays.hidden, arrays.active);
     } else {
         linear_forward(pass, &feed_forward->up, arrays.norm.out, arrays.hidden, 0);
-        device->gelu_forward(device, rows * hidden, arrays.hidden, arrays.active);
+        if (feed_forward->by_erf)
+            device->gelu_erf_forward(device, rows * hidden, arrays.hidden, arrays.active);
+        else
+            device->gelu_forward(device, rows * hidden, arrays.hidden, arrays.active);
     }
-    if (!y)
+    if (!y && !feed_forward->norm.after)
         return;
     void *branch = feed_forward_scratch_of(feed_forward, pass, places).branch;
     linear_forward(pass, &feed_forward->down, arrays.active, branch, 0);
-    branch_join(pass, layer, x, branch, y);
+    branch_leave(pass, layer, &feed_forward->norm, x, branch, &arrays.norm, y);
 }
 
 static void feed_forward_backward_input(const struct layer *layer, const struct pass *pass,
@@ -157,7 +160,7 @@ static void feed_forward_backward_input(const struct layer *layer, const struct 
     const size_t rows = pass_rows(pass), hidden = feed_forward->hidden;
     void *to_active = feed_forward->gated ? scratch.to_active : deferred.to_hidden;
 
-    branch_gradient(pass, layer, gradient, deferred.to_branch);
+    branch_begin_backward(pass, layer, &feed_forward->norm, &arrays.norm, gradient, deferred.to_branch, &deferred.norm);
     linear_backward_input(pass, &feed_forward->down, deferred.to_branch, 0, false, to_active);
     if (feed_forward->gated) {
         device->swiglu_backward(device, rows, hidden, arrays.hidden, to_active, deferred.to_hidden);
@@ -165,10 +168,13 @@ static void feed_forward_backward_input(const struct layer *layer, const struct 
         linear_backward_input(pass, &feed_forward->up, pass_activation_at(pass, deferred.to_hidden, hidden), 2 * hidden,
                               true, scratch.to_norm);
     } else {
-        device->gelu_backward(device, rows, hidden, arrays.hidden, deferred.to_hidden, deferred.up_bias);
+        if (feed_forward->by_erf)
+            device->gelu_erf_backward(device, rows, hidden, arrays.hidden, deferred.to_hidden, deferred.up_bias);
+        else
+            device->gelu_backward(device, rows, hidden, arrays.hidden, deferred.to_hidden, deferred.up_bias);
         linear_backward_input(pass, &feed_forward->up, deferred.to_hidden, 0, false, scratch.to_norm);
     }
-    norm_backward_input(pass, &feed_forward->norm, &arrays.norm, x, scratch.to_norm, true, gradient, &deferred.norm);
+    branch_end_backward(pass, &feed_forward->norm, &arrays.norm, x, scratch.to_norm, gradient, &deferred.norm);
 }
 
 static void feed_forward_backward_weights(const struct layer *layer, const struct pass *pass,
@@ -217,7 +223,8 @@ weft_status feed_forward_add(struct model_description *description, const struct
     own->gate = own->up = (struct linear){.inputs = width, .outputs = own->hidden, .outputs_first = outputs_first};
     own->down = (struct linear){
         .inputs = own->hidden, .outputs = width, .outputs_first = outputs_first, .inputs_divided = true};
-    status = norm_add(description, &own->norm, names->prefix, names->norm_gain, names->norm_bias, error);
+    if (!own->norm.after)
+        status = norm_add(description, &own->norm, names->prefix, names->norm_gain, names->norm_bias, error);
     if (status == WEFT_OK)
         status = linear_add(description, &own->gate, deviation, names->prefix, names->gate, NULL, error);
     if (status == WEFT_OK)
@@ -225,5 +232,7 @@ weft_status feed_forward_add(struct model_description *description, const struct
     if (status == WEFT_OK)
         status =
             linear_add(description, &own->down, down_deviation, names->prefix, names->down, names->down_bias, error);
+    if (status == WEFT_OK && own->norm.after)
+        status = norm_add(description, &own->norm, names->prefix, names->norm_gain, names->norm_bias, error);
     return status;
 }

@@ -9,23 +9,37 @@
 #define WEFT_TRAINING_MODEL_LAYERS_LAYERS_H
 
 #include "training/model/layers/internal/common.h"
+#include "training/model/layers/internal/pooler.h"
 
-/** Rows of a table by token, plus rows of another by position. The first layer of a network. */
+/** Rows of a table by token, plus rows of others by position and by segment, perhaps normalized. The first layer of a
+ * network. */
 struct embedding {
     size_t vocabulary;
     size_t context;
     size_t width;
+    double norm_epsilon;
     size_t table;     /**< indices of the parameters */
     size_t positions; /**< NO_PARAMETER: none */
+    size_t segments;  /**< EMBEDDING_SEGMENTS rows; NO_PARAMETER: none */
+    struct norm norm; /**< gain NO_PARAMETER: none */
+};
+
+#define EMBEDDING_SEGMENTS 2
+
+struct embedding_names {
+    const char *table, *positions, *segments;
+    const char *norm_gain, *norm_bias;
 };
 
 weft_status embedding_add(struct model_description *description, const struct embedding *embedding, double deviation,
-                          const char *table, const char *positions, size_t *table_number, struct error *error);
+                          const struct embedding_names *names, size_t *table_number, struct error *error);
 
-/** x + out(attention(qkv(norm(x)))): causal self-attention as a branch of the residual stream. */
+/** Self-attention as a branch of the residual stream: x + out(attention(qkv(norm(x)))), or with norm.after norm(x +
+ * out(attention(qkv(x)))). */
 struct attention_layer {
     struct norm norm;
     size_t heads, kv_heads, head_width;
+    bool sees_all;      /**< not causal: each position sees all of its sequence that is no padding */
     double rotary_base; /**< 0: no rotary positions */
     struct linear qkv;  /**< one product, or the next three */
     struct linear q, k, v;
@@ -37,6 +51,7 @@ struct attention_names {
     const char *norm_gain, *norm_bias;
     const char *qkv, *qkv_bias; /**< all in one, or: */
     const char *q, *k, *v;
+    const char *q_bias, *k_bias, *v_bias; /**< all or none */
     const char *out, *out_bias;
 };
 
@@ -44,11 +59,13 @@ weft_status attention_add(struct model_description *description, const struct at
                           const struct attention_names *names, bool outputs_first, double deviation,
                           double out_deviation, struct error *error);
 
-/** x + down(gelu(up(norm(x)))), or x + down(silu(gate(n)) up(n)) with n = norm(x). */
+/** x + down(gelu(up(norm(x)))), or x + down(silu(gate(n)) up(n)) with n = norm(x), or with norm.after norm(x +
+ * down(gelu(up(x)))). */
 struct feed_forward {
     struct norm norm;
     size_t hidden; /**< elements of a row between up and down */
     bool gated;
+    bool by_erf; /**< GELU itself, not its approximation by tanh */
     struct linear gate, up, down;
 };
 
@@ -88,5 +105,34 @@ struct head {
 weft_status head_add(struct model_description *description, const struct head *head, double deviation,
                      const char *norm_gain, const char *norm_bias, const char *matrix, size_t table,
                      struct error *error);
+
+/**
+ * The head of a masked language model (Devlin et al. 2018, "BERT"): of the chosen rows cross entropy of their tokens, from
+ * norm(gelu(transform(x))) and a matrix of vocabulary x width with a bias, and of each sample that of its label, from the
+ * pooler. The last layer of a network. It leaves, in pass->losses, those of predictions and of labels, and the sums over
+ * classes that they were made from.
+ */
+struct masked_head {
+    struct norm norm;
+    size_t vocabulary; /**< of this tensor rank */
+    size_t all;        /**< of all of them */
+    struct linear transform, logits;
+    struct pooler pooler;
+};
+
+struct masked_head_names {
+    const char *transform, *transform_bias;
+    const char *norm_gain, *norm_bias;
+    const char *bias; /**< of the logits */
+    struct pooler_names pooler;
+};
+
+/** The matrix is parameter `table`, the first of the embedding. */
+weft_status masked_head_add(struct model_description *description, const struct masked_head *head, double deviation,
+                            const struct masked_head_names *names, size_t table, struct error *error);
+
+/** The class of a whole sample, from the pooler. The last layer of a network. */
+weft_status class_head_add(struct model_description *description, const struct pooler *pooler, double deviation,
+                           const struct pooler_names *names, struct error *error);
 
 #endif

@@ -71,7 +71,9 @@ static weft_status gpt_describe(struct model_description *description, struct er
                          "a gpt has as many kv_heads as heads, not %zu and %zu; a llama may have fewer",
                          shape->kv_heads, shape->heads);
     if (status == WEFT_OK)
-        status = embedding_add(description, &embedding, 0.02, "wte.weight", "wpe.weight", &table, error);
+        status =
+            embedding_add(description, &embedding, 0.02,
+                          &(struct embedding_names){.table = "wte.weight", .positions = "wpe.weight"}, &table, error);
     for (size_t i = 0; status == WEFT_OK && i < shape->layers; i++)
         status = gpt_add_block(description, i, error);
     if (status == WEFT_OK)

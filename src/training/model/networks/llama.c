@@ -83,7 +83,8 @@ static weft_status llama_describe(struct model_description *description, struct 
     size_t table = NO_PARAMETER;
     weft_status status = llama_check(shape, error);
     if (status == WEFT_OK)
-        status = embedding_add(description, &embedding, 0.02, "model.embed_tokens.weight", NULL, &table, error);
+        status = embedding_add(description, &embedding, 0.02,
+                               &(struct embedding_names){.table = "model.embed_tokens.weight"}, &table, error);
     for (size_t i = 0; status == WEFT_OK && i < shape->layers; i++)
         status = llama_add_block(description, i, error);
     if (status == WEFT_OK)

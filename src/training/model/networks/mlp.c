@@ -32,7 +32,8 @@ static weft_status mlp_describe(struct model_description *description, struct er
     const struct head head = {.norm = {.width = shape->hidden, .epsilon = shape->norm_epsilon},
                               .vocabulary = shape->vocabulary};
     size_t table;
-    weft_status status = embedding_add(description, &embedding, 0.02, "embedding.weight", NULL, &table, error);
+    weft_status status = embedding_add(description, &embedding, 0.02,
+                                       &(struct embedding_names){.table = "embedding.weight"}, &table, error);
     for (size_t i = 0; status == WEFT_OK && i < shape->layers; i++) {
         const struct dense dense = {.norm = {.width = i ? shape->hidden : shape->width, .epsilon = shape->norm_epsilon},
                                     .window = i ? 1 : shape->window};

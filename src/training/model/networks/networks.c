@@ -56,6 +56,8 @@ weft_status network_check(const struct network *network, const struct model_shap
         if (!network_has(network, number) && value != (is_context ? 1 : 0))
             return error_set(error, WEFT_ERROR_ARGUMENT, "a network of kind %s has no '%s'; leave it out",
                              network->kind, number->name);
+        if (value == 0 && number->may_be_usual)
+            continue;
         if (network_has(network, number) && !(value >= number->least && value <= number->most))
             return error_set(error, WEFT_ERROR_ARGUMENT,
                              "a network of kind %s cannot have %s %.10g; it must be from %.10g to %.10g", network->kind,
@@ -70,7 +72,7 @@ weft_status transformer_check(const struct model_shape *shape, struct error *err
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "a width of %zu cannot be divided among %zu heads; make it a multiple of them", shape->width,
                          shape->heads);
-    if (shape->heads % shape->kv_heads != 0)
+    if (shape->kv_heads && shape->heads % shape->kv_heads != 0)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "%zu heads cannot share %zu kv_heads evenly; make heads a multiple of kv_heads", shape->heads,
                          shape->kv_heads);

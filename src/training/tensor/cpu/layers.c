@@ -79,6 +79,40 @@ static void cpu_layer_norm_backward(struct device *device, size_t rows, size_t w
     add_parts(cpu, parts, width, scratch + parts_width, stride, gradient_bias);
 }
 
+static void cpu_stream_norm_forward(struct device *device, size_t rows, size_t width, double epsilon, const void *x,
+                                    const void *gain, const void *bias, void *out, void *means, void *reciprocals)
+{
+    struct cpu *cpu = cpu_of(device);
+    FOR_EACH_PART(part, rows, 1, device->threads) {
+        size_t skip = part.first * width;
+        cpu->kernels->stream_norm_forward(part.count, width, (float)epsilon, (const float *)x + skip, gain, bias,
+                                          (float *)out + skip, (float *)means + part.first,
+                                          (float *)reciprocals + part.first);
+    }
+}
+
+static void cpu_stream_norm_backward(struct device *device, size_t rows, size_t width, const void *gradient_out,
+                                     const void *x, const void *gain, const void *means, const void *reciprocals,
+                                     bool accumulate, void *gradient_x, void *gradient_gain, void *gradient_bias)
+{
+    struct cpu *cpu = cpu_of(device);
+    const int parts = parts_of_sum(rows);
+    size_t stride, parts_width = (width + 15) / 16 * 16;
+    float *scratch = scratch_reserve(cpu, parts, 2 * parts_width, &stride);
+    if (!scratch)
+        return;
+    FOR_EACH_PART(part, rows, 1, parts) {
+        size_t skip = part.first * width;
+        float *own = scratch + (size_t)i * stride;
+        cpu->kernels->stream_norm_backward(part.count, width, (const float *)gradient_out + skip,
+                                           (const float *)x + skip, gain, (const float *)means + part.first,
+                                           (const float *)reciprocals + part.first, accumulate,
+                                           (float *)gradient_x + skip, own, own + parts_width);
+    }
+    add_parts(cpu, parts, width, scratch, stride, gradient_gain);
+    add_parts(cpu, parts, width, scratch + parts_width, stride, gradient_bias);
+}
+
 static void cpu_rms_norm_forward(struct device *device, size_t rows, size_t width, double epsilon, const void *x,
                                  const void *gain, void *out, void *reciprocals)
 {
@@ -109,8 +143,10 @@ static void cpu_rms_norm_backward(struct device *device, size_t rows, size_t wid
     add_parts(cpu, parts, width, scratch, stride, gradient_gain);
 }
 
-static void cpu_gelu_backward(struct device *device, size_t rows, size_t width, const void *x, void *gradient,
-                              void *gradient_bias)
+typedef void (*gelu_slopes)(size_t rows, size_t width, const void *x, void *gradient, float *gradient_bias);
+
+static void gelu_parts_run(struct device *device, gelu_slopes slopes, size_t rows, size_t width, const void *x,
+                           void *gradient, void *gradient_bias)
 {
     struct cpu *cpu = cpu_of(device);
     const int parts = parts_of_sum(rows);
@@ -120,11 +156,23 @@ static void cpu_gelu_backward(struct device *device, size_t rows, size_t width, 
         return;
     FOR_EACH_PART(part, rows, 1, parts) {
         size_t skip = part.first * width;
-        cpu->kernels->gelu_backward(part.count, width, activation_at(cpu, x, skip), activation_at(cpu, gradient, skip),
-                                    scratch + (size_t)i * stride);
+        slopes(part.count, width, activation_at(cpu, x, skip), activation_at(cpu, gradient, skip),
+               scratch + (size_t)i * stride);
     }
     if (gradient_bias)
         add_parts(cpu, parts, width, scratch, stride, gradient_bias);
+}
+
+static void cpu_gelu_backward(struct device *device, size_t rows, size_t width, const void *x, void *gradient,
+                              void *gradient_bias)
+{
+    gelu_parts_run(device, cpu_of(device)->kernels->gelu_backward, rows, width, x, gradient, gradient_bias);
+}
+
+static void cpu_gelu_erf_backward(struct device *device, size_t rows, size_t width, const void *x, void *gradient,
+                                  void *gradient_bias)
+{
+    gelu_parts_run(device, cpu_of(device)->kernels->gelu_erf_backward, rows, width, x, gradient, gradient_bias);
 }
 
 static void cpu_swiglu_forward(struct device *device, size_t rows, size_t width, const void *gate_up, void *out)
@@ -260,6 +308,35 @@ static void cpu_embedding_backward(struct device *device, size_t batch, size_t s
     }
 }
 
+/* Row `i` of those that are chosen, as a number of the array's rows. */
+static size_t choice_row(const struct row_choice *choice, size_t i)
+{
+    const size_t position = choice->positions ? (size_t)choice->positions[i] : i % choice->count;
+    return i / choice->count * choice->sequence + position;
+}
+
+static void cpu_gather_rows(struct device *device, const struct row_choice *choice, const void *x, void *out)
+{
+    struct cpu *cpu = cpu_of(device);
+    const size_t width = choice->width;
+    FOR_EACH_PART(part, choice->batch * choice->count, 1, device->threads)
+        for (size_t row = part.first; row < part.first + part.count; row++)
+            cpu->kernels->to_activations(width, (const float *)x + choice_row(choice, row) * width,
+                                         activation_at(cpu, out, row * width));
+}
+
+/* Rows may repeat within a sample, so one thread adds all of a sample. */
+static void cpu_scatter_rows(struct device *device, const struct row_choice *choice, const void *gradient, void *x)
+{
+    struct cpu *cpu = cpu_of(device);
+    const size_t width = choice->width;
+    FOR_EACH_PART(part, choice->batch, 1, device->threads)
+        for (size_t row = part.first * choice->count; row < (part.first + part.count) * choice->count; row++) {
+            float *to = (float *)x + choice_row(choice, row) * width;
+            cpu->kernels->add_branch(width, to, activation_at(cpu, gradient, row * width), to);
+        }
+}
+
 static void cpu_cross_entropy(struct device *device, size_t rows, size_t classes, size_t stride, const int32_t *targets,
                               double smoothing, double scale, void *logits, double *losses)
 {
@@ -285,7 +362,7 @@ static void cpu_divided_cross_entropy(struct device *device, const struct divide
     FOR_EACH_PART(part, shape->rows, 1, device->threads)
         for (size_t row = part.first; row < part.first + part.count; row++) {
             const struct class_sums all = class_sums_join(shape, sums, row);
-            losses[row] = class_sums_loss(shape, &all);
+            losses[row] = shape->targets[row] == DEVICE_NO_TARGET ? 0 : class_sums_loss(shape, &all);
             if (shape->scale != 0)
                 cpu->kernels->class_gradient(shape, row, &all, activation_at(cpu, logits, row * shape->stride));
         }
@@ -296,9 +373,12 @@ void cpu_layers_put(struct device *device)
     device->matmul = cpu_matmul;
     device->layer_norm_forward = cpu_layer_norm_forward;
     device->layer_norm_backward = cpu_layer_norm_backward;
+    device->stream_norm_forward = cpu_stream_norm_forward;
+    device->stream_norm_backward = cpu_stream_norm_backward;
     device->rms_norm_forward = cpu_rms_norm_forward;
     device->rms_norm_backward = cpu_rms_norm_backward;
     device->gelu_backward = cpu_gelu_backward;
+    device->gelu_erf_backward = cpu_gelu_erf_backward;
     device->swiglu_forward = cpu_swiglu_forward;
     device->swiglu_backward = cpu_swiglu_backward;
     device->rotary = cpu_rotary;
@@ -306,6 +386,8 @@ void cpu_layers_put(struct device *device)
     device->attention_backward = cpu_attention_backward;
     device->embedding_forward = cpu_embedding_forward;
     device->embedding_backward = cpu_embedding_backward;
+    device->gather_rows = cpu_gather_rows;
+    device->scatter_rows = cpu_scatter_rows;
     device->cross_entropy = cpu_cross_entropy;
     device->class_sums = cpu_class_sums;
     device->divided_cross_entropy = cpu_divided_cross_entropy;

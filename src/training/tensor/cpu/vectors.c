@@ -95,6 +95,29 @@ static void cpu_gelu_forward(struct device *device, size_t count, const void *x,
         cpu->kernels->gelu_forward(part.count, activation_at(cpu, x, part.first), activation_at(cpu, out, part.first));
 }
 
+static void cpu_gelu_erf_forward(struct device *device, size_t count, const void *x, void *out)
+{
+    struct cpu *cpu = cpu_of(device);
+    FOR_EACH_PART(part, count, GRAIN, device->threads)
+        cpu->kernels->gelu_erf_forward(part.count, activation_at(cpu, x, part.first),
+                                       activation_at(cpu, out, part.first));
+}
+
+static void cpu_tanh_forward(struct device *device, size_t count, void *x)
+{
+    struct cpu *cpu = cpu_of(device);
+    FOR_EACH_PART(part, count, GRAIN, device->threads)
+        cpu->kernels->tanh_forward(part.count, activation_at(cpu, x, part.first));
+}
+
+static void cpu_tanh_backward(struct device *device, size_t count, const void *out, void *gradient)
+{
+    struct cpu *cpu = cpu_of(device);
+    FOR_EACH_PART(part, count, GRAIN, device->threads)
+        cpu->kernels->tanh_backward(part.count, activation_at(cpu, out, part.first),
+                                    activation_at(cpu, gradient, part.first));
+}
+
 static void cpu_adamw(struct device *device, const struct adamw *step, size_t count, void *parameters,
                       const void *gradients, void *first_moments, void *second_moments, void *as_activations)
 {
@@ -174,6 +197,9 @@ void cpu_vectors_put(struct device *device)
     device->from_activations = cpu_from_activations;
     device->scale = cpu_scale;
     device->gelu_forward = cpu_gelu_forward;
+    device->gelu_erf_forward = cpu_gelu_erf_forward;
+    device->tanh_forward = cpu_tanh_forward;
+    device->tanh_backward = cpu_tanh_backward;
     device->adamw = cpu_adamw;
     device->adamw_direction = cpu_adamw_direction;
     device->sgd = cpu_sgd;

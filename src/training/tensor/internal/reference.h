@@ -240,6 +240,8 @@ static void reference_matmul(struct device *device, const struct matmul *matmul)
         }
 }
 
+#include "training/tensor/internal/reference_text.h"
+
 /* ---- layer norm and GELU ---- */
 
 static void reference_layer_norm_forward(struct device *device, size_t rows, size_t width, double epsilon,
@@ -410,6 +412,13 @@ static size_t qkv_offset(const struct attention *shape, size_t b, size_t t, size
     return row + before * shape->head_width;
 }
 
+/* The keys that position t of sequence b sees. */
+static size_t keys_seen(const struct attention *shape, size_t b, size_t t)
+{
+    const size_t keys = shape->lengths ? (size_t)shape->lengths[b] : shape->sequence;
+    return shape->causal ? t + 1 : keys;
+}
+
 static REAL dot(const REAL *a, const REAL *b, size_t count)
 {
     REAL sum = 0;
@@ -427,7 +436,7 @@ static void reference_attention_forward(struct device *device, const struct atte
     for (size_t b = 0; b < shape->batch; b++)
         for (size_t head = 0; head < shape->heads; head++)
             for (size_t t = shape->first; t < shape->sequence; t++) {
-                size_t seen = shape->causal ? t + 1 : shape->sequence;
+                size_t seen = keys_seen(shape, b, t);
                 const REAL *query = qkv + qkv_offset(shape, b, t, head, 0);
                 REAL *result = out + ((b * shape->sequence + t) * shape->heads + head) * shape->head_width;
                 REAL most = -INFINITY, sum = 0;
@@ -467,7 +476,7 @@ static void reference_attention_backward(struct device *device, const struct att
     for (size_t b = 0; b < shape->batch; b++)
         for (size_t head = 0; head < shape->heads; head++)
             for (size_t t = 0; t < shape->sequence; t++) {
-                size_t seen = shape->causal ? t + 1 : shape->sequence;
+                size_t seen = keys_seen(shape, b, t);
                 size_t row = ((b * shape->sequence + t) * shape->heads + head) * width;
                 const REAL *query = qkv + qkv_offset(shape, b, t, head, 0);
                 REAL *gradient_query = gradient_qkv + qkv_offset(shape, b, t, head, 0);
@@ -489,7 +498,7 @@ static void reference_attention_backward(struct device *device, const struct att
             }
 }
 
-/* ---- embedding and loss ---- */
+/* ---- embedding ---- */
 
 static void reference_embedding_forward(struct device *device, size_t batch, size_t sequence, size_t width,
                                         size_t first_position, const int32_t *tokens, const void *table_,
@@ -522,61 +531,7 @@ static void reference_embedding_backward(struct device *device, size_t batch, si
         }
 }
 
-static void reference_cross_entropy(struct device *device, size_t rows, size_t classes, size_t stride,
-                                    const int32_t *targets, double smoothing, double scale, void *logits_,
-                                    double *losses)
-{
-    for (size_t i = 0; i < rows; i++) {
-        REAL *logits = (REAL *)logits_ + i * stride;
-        double most = -INFINITY, sum = 0, expected = 0;
-        for (size_t j = 0; j < classes; j++)
-            most = fmax(most, logits[j]);
-        for (size_t j = 0; j < classes; j++) {
-            double share = smoothing / (double)classes + (j == (size_t)targets[i] ? 1 - smoothing : 0);
-            sum += exp(logits[j] - most);
-            expected += share > 0 ? share * logits[j] : 0;
-        }
-        losses[i] = most + log(sum) - expected;
-        if (scale == 0)
-            continue;
-        for (size_t j = 0; j < classes; j++) {
-            double share = smoothing / (double)classes + (j == (size_t)targets[i] ? 1 - smoothing : 0);
-            logits[j] = (REAL)(scale * (exp(logits[j] - most) / sum - share));
-        }
-    }
-}
-
-static void reference_class_sums(struct device *device, const struct divided_classes *shape, const void *logits_,
-                                 struct class_sums *sums)
-{
-    for (size_t i = 0; i < shape->rows; i++) {
-        const REAL *logits = (const REAL *)logits_ + i * shape->stride;
-        sums[i] = (struct class_sums){.largest = -INFINITY};
-        for (size_t j = 0; j < shape->classes; j++)
-            sums[i].largest = fmax(sums[i].largest, logits[j]);
-        for (size_t j = 0; j < shape->classes; j++) {
-            sums[i].exponentials += exp(logits[j] - sums[i].largest);
-            sums[i].sum += shape->smoothing > 0 ? logits[j] : 0;
-        }
-        if (classes_have_target(shape, i))
-            sums[i].at_target = logits[shape->targets[i]];
-    }
-}
-
-static void reference_divided_cross_entropy(struct device *device, const struct divided_classes *shape,
-                                            const struct class_sums *sums, void *logits_, double *losses)
-{
-    for (size_t i = 0; i < shape->rows; i++) {
-        const struct class_sums all = class_sums_join(shape, sums, i);
-        REAL *logits = (REAL *)logits_ + i * shape->stride;
-        losses[i] = class_sums_loss(shape, &all);
-        for (size_t j = 0; shape->scale != 0 && j < shape->classes; j++) {
-            const double share =
-                shape->smoothing / (double)shape->all + (j == (size_t)shape->targets[i] ? 1 - shape->smoothing : 0);
-            logits[j] = (REAL)(shape->scale * (exp(logits[j] - all.largest) / all.exponentials - share));
-        }
-    }
-}
+#include "training/tensor/internal/reference_loss.h"
 
 #include "training/tensor/internal/reference_images.h"
 
@@ -610,6 +565,9 @@ weft_status REFERENCE_OPEN(enum kernel_set set, int threads, struct device **dev
         .from_activations = reference_from_activations,
         .scale = reference_scale,
         .gelu_forward = reference_gelu_forward,
+        .gelu_erf_forward = reference_gelu_erf_forward,
+        .tanh_forward = reference_tanh_forward,
+        .tanh_backward = reference_tanh_backward,
         .adamw = reference_adamw,
         .adamw_direction = reference_adamw_direction,
         .sgd = reference_sgd,
@@ -619,9 +577,12 @@ weft_status REFERENCE_OPEN(enum kernel_set set, int threads, struct device **dev
         .matmul = reference_matmul,
         .layer_norm_forward = reference_layer_norm_forward,
         .layer_norm_backward = reference_layer_norm_backward,
+        .stream_norm_forward = reference_layer_norm_forward,
+        .stream_norm_backward = reference_layer_norm_backward,
         .rms_norm_forward = reference_rms_norm_forward,
         .rms_norm_backward = reference_rms_norm_backward,
         .gelu_backward = reference_gelu_backward,
+        .gelu_erf_backward = reference_gelu_erf_backward,
         .swiglu_forward = reference_swiglu_forward,
         .swiglu_backward = reference_swiglu_backward,
         .rotary = reference_rotary,
@@ -629,6 +590,8 @@ weft_status REFERENCE_OPEN(enum kernel_set set, int threads, struct device **dev
         .attention_backward = reference_attention_backward,
         .embedding_forward = reference_embedding_forward,
         .embedding_backward = reference_embedding_backward,
+        .gather_rows = reference_gather_rows,
+        .scatter_rows = reference_scatter_rows,
         .cross_entropy = reference_cross_entropy,
         .class_sums = reference_class_sums,
         .divided_cross_entropy = reference_divided_cross_entropy,

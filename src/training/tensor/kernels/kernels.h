@@ -35,6 +35,9 @@ struct kernels {
     void (*from_activations)(size_t count, const void *x, float *out);
     void (*scale)(size_t count, float factor, float *x);
     void (*gelu_forward)(size_t count, const void *x, void *out);
+    void (*gelu_erf_forward)(size_t count, const void *x, void *out);
+    void (*tanh_forward)(size_t count, void *x);
+    void (*tanh_backward)(size_t count, const void *out, void *gradient);
     void (*adamw)(const struct adamw *step, size_t count, float *parameters, const float *gradients,
                   float *first_moments, float *second_moments);
     void (*adamw_direction)(const struct adamw *step, size_t count, const float *parameters, float *gradients,
@@ -52,12 +55,18 @@ struct kernels {
     void (*layer_norm_backward)(size_t rows, size_t width, const void *gradient_out, const float *x, const float *gain,
                                 const float *means, const float *reciprocals, bool accumulate, float *gradient_x,
                                 float *gradient_gain, float *gradient_bias);
+    void (*stream_norm_forward)(size_t rows, size_t width, float epsilon, const float *x, const float *gain,
+                                const float *bias, float *out, float *means, float *reciprocals);
+    void (*stream_norm_backward)(size_t rows, size_t width, const float *gradient_out, const float *x,
+                                 const float *gain, const float *means, const float *reciprocals, bool accumulate,
+                                 float *gradient_x, float *gradient_gain, float *gradient_bias);
     void (*rms_norm_forward)(size_t rows, size_t width, float epsilon, const float *x, const float *gain, void *out,
                              float *reciprocals);
     void (*rms_norm_backward)(size_t rows, size_t width, const void *gradient_out, const float *x, const float *gain,
                               const float *reciprocals, bool accumulate, float *gradient_x, float *gradient_gain);
     /** gradient_bias receives the sums over these rows. */
     void (*gelu_backward)(size_t rows, size_t width, const void *x, void *gradient, float *gradient_bias);
+    void (*gelu_erf_backward)(size_t rows, size_t width, const void *x, void *gradient, float *gradient_bias);
     void (*swiglu_forward)(size_t rows, size_t width, const void *gate_up, void *out);
     void (*swiglu_backward)(size_t rows, size_t width, const void *gate_up, const void *gradient_out,
                             void *gradient_gate_up);

@@ -19,6 +19,7 @@ struct linear {
     size_t outputs;
     bool outputs_first;
     bool inputs_divided;             /**< over a tensor axis; otherwise outputs are */
+    bool whole;                      /**< neither: every rank has all of it */
     size_t segments[MODEL_SEGMENTS]; /**< outputs that are divided by themselves; all 0: they are one segment */
     size_t weight;                   /**< indices of the parameters */
     size_t bias;                     /**< NO_PARAMETER: none */
@@ -32,7 +33,7 @@ weft_status linear_add(struct model_description *description, struct linear *lin
 bool linears_are_alike(const struct linear *a, const struct linear *b);
 
 /** Keep the part of one rank of a tensor axis. Where inputs are divided, the ranks' outputs add up to the whole ones, and
- * otherwise so do the gradients of x. branch_join() and norm_backward_input() add them. */
+ * otherwise so do the gradients of x. branch_leave() and norm_backward_input() add them. */
 void linear_divide(struct linear *linear, size_t ranks, size_t rank);
 
 /** x, y and their gradients are activations. The outputs of row i begin at y + i `stride`. */
@@ -56,6 +57,7 @@ void linear_backward_weight(const struct pass *pass, const struct linear *linear
 struct norm {
     size_t width;
     double epsilon;
+    bool after;  /**< of a branch's sum with x, not of x (a layer norm): see branch_enter() */
     size_t gain; /**< indices of the parameters */
     size_t bias; /**< NO_PARAMETER: a root-mean-square norm, which has none */
 };
@@ -64,6 +66,7 @@ struct norm {
 struct norm_kept {
     void *out; /**< rows x width activations */
     void *means, *reciprocals;
+    void *sum; /**< with `after`: this rank's rows of x + branch, of the device's type; otherwise NULL */
 };
 
 /** Take memory for `kept` from `arena`. */
@@ -92,18 +95,35 @@ void norm_plan_sums(const struct norm *norm, const struct layer_room *room, stru
  * summand of gradient_out, which is summed first. */
 void norm_backward_input(const struct pass *pass, const struct norm *norm, const struct norm_kept *kept, const void *x,
                          void *gradient_out, bool accumulate, void *gradient_x, const struct norm_sums *sums);
+/** Where ranks have a part of the rows: the sums over all of them. */
+void norm_sums_join(const struct pass *pass, const struct norm *norm, const struct norm_sums *sums);
 void norm_backward_weights(const struct pass *pass, const struct norm *norm, const struct norm_sums *sums);
 
 /* ---- residual branches ---- */
 
+/*
+ * A branch is y = x + branch(norm(x)), or, where the norm comes after (Vaswani et al. 2017), y = norm(x + branch(x)). Then
+ * y, not the sum, is the residual stream.
+ */
+
+/** What the branch's products read, into kept->out: norm(x), or x as activations. All rows, from this rank's rows of x. */
+void branch_enter(const struct pass *pass, const struct norm *norm, const void *x, const struct norm_kept *kept);
+
+/** y from x and the branch, which is overwritten. On a tensor axis each rank has a summand of it, which is summed
+ * first. Without y only `kept` is filled, where the norm comes after. */
+void branch_leave(const struct pass *pass, const struct layer *layer, const struct norm *norm, const void *x,
+                  void *branch, const struct norm_kept *kept, void *y);
+
+/** From the gradient of y, which becomes that of the sum: the gradient of all rows of the branch, as activations. */
+void branch_begin_backward(const struct pass *pass, const struct layer *layer, const struct norm *norm,
+                           const struct norm_kept *kept, void *gradient, void *to_branch, const struct norm_sums *sums);
+
+/** Adds the branch's part to the gradient of x: `to_out` is that of kept->out. On a tensor axis each rank has a summand of
+ * it, which is summed first. */
+void branch_end_backward(const struct pass *pass, const struct norm *norm, const struct norm_kept *kept, const void *x,
+                         void *to_out, void *gradient, const struct norm_sums *sums);
+
 /** The dropout of the output of `layer` in this pass; its share is 0 where there is none. */
 struct dropout pass_dropout(const struct pass *pass, const struct layer *layer);
-
-/** y = x + dropout(branch); the branch is activations. On a tensor axis each rank has a summand of it, which is summed
- * first. */
-void branch_join(const struct pass *pass, const struct layer *layer, const void *x, void *branch, void *y);
-
-/** The gradient of all rows of the branch, as activations, from that of this rank's rows of y. */
-void branch_gradient(const struct pass *pass, const struct layer *layer, const void *gradient, void *to_branch);
 
 #endif

@@ -17,9 +17,15 @@ static size_t attention_pad(size_t count)
     return (count + LANES - 1) / LANES * LANES;
 }
 
+static size_t attention_span(const struct attention *shape)
+{
+    return attention_pad(shape->sequence) + LANES;
+}
+
 /* Sizes of one head's matrices. */
 struct head {
     size_t length; /* positions */
+    size_t keys;   /* of them that are no padding */
     size_t width;  /* elements of a query, key or value */
     size_t padded; /* of a row of them in scratch */
     size_t span;   /* of a row of scores */
@@ -31,13 +37,14 @@ struct head {
     bool causal;
 };
 
-static struct head attention_head(const struct attention *shape)
+static struct head attention_head(const struct attention *shape, size_t sequence)
 {
     return (struct head){
         .length = shape->sequence,
+        .keys = shape->lengths ? (size_t)shape->lengths[sequence] : shape->sequence,
         .width = shape->head_width,
         .padded = attention_pad(shape->head_width),
-        .span = attention_pad(shape->sequence) + LANES,
+        .span = attention_span(shape),
         .row = attention_row(shape),
         .all = shape->heads * shape->head_width,
         .group = shape->heads / shape->kv_heads,
@@ -50,8 +57,8 @@ static struct head attention_head(const struct attention *shape)
 /* Scratch of the backward pass, which needs more. */
 static size_t attention_scratch(const struct attention *shape)
 {
-    struct head head = attention_head(shape);
-    return 7 * head.length * head.padded + 2 * head.width * head.span + 2 * ATTENTION_QUERIES * head.span;
+    const size_t padded = attention_pad(shape->head_width), span = attention_span(shape);
+    return 7 * shape->sequence * padded + 2 * shape->head_width * span + 2 * ATTENTION_QUERIES * span;
 }
 
 /* to = from factor, out of a row of the arrays and into one */
@@ -101,7 +108,7 @@ static void attention_transpose(const struct head *head, const activation *from,
 /* The number of keys that the `rows` queries from position t on see together. */
 static size_t attention_keys(const struct head *head, size_t t, size_t rows)
 {
-    return head->causal ? t + rows : head->length;
+    return head->causal ? t + rows : head->keys;
 }
 
 static size_t attention_tile(size_t t, size_t last)
@@ -191,7 +198,7 @@ static size_t attention_seen(const struct head *head, size_t first, size_t last,
 {
     size_t tile = t - (t - first) % PRODUCT_ROWS;
     *columns = attention_pad(attention_keys(head, tile, attention_tile(tile, last)));
-    return head->causal ? t + 1 : head->length;
+    return head->causal ? t + 1 : head->keys;
 }
 
 static void attention_forward(const struct attention *shape, size_t sequence, size_t number, const void *qkv_,
@@ -199,7 +206,7 @@ static void attention_forward(const struct attention *shape, size_t sequence, si
 {
     const activation *qkv = qkv_;
     activation *out = out_;
-    const struct head head = attention_head(shape);
+    const struct head head = attention_head(shape, sequence);
     const size_t length = head.length, size = length * head.padded;
     const activation *rows = qkv + sequence * length * head.row;
     const activation *keys = rows + head.all + number / head.group * head.width;
@@ -273,7 +280,7 @@ static void attention_backward(const struct attention *shape, size_t sequence, s
     const activation *out = out_;
     const activation *gradient_out = gradient_out_;
     activation *gradient_qkv = gradient_qkv_;
-    const struct head head = attention_head(shape);
+    const struct head head = attention_head(shape, sequence);
     const size_t length = head.length, size = length * head.padded, columns = head.width * head.span;
     struct attention_work work = {.q = scratch, .k = scratch + size, .gradient = scratch + 2 * size};
     work.gradient_q = work.gradient + size;

@@ -106,6 +106,64 @@ VECTOR_FUNCTION vector gelu_slope(vector x)
     return vector_multiply_add(x * slope * s, vector_of(1.0f) - s, s);
 }
 
+/*
+ * Phi(x), the normal distribution, and e^(-x^2 / 2), which is a factor of its tail: Phi(-|x|) = e^(-x^2 / 2) p(t) / 2 with
+ * t = 1 / (1 + 0.3275911 |x| / sqrt(2)) and p of degree 5 (Abramowitz and Stegun 1964, formula 7.1.26: the error of erf
+ * is below 1.5e-7).
+ */
+VECTOR_FUNCTION vector normal_share(vector x, vector *bell)
+{
+    const vector size = (vector)((vector_bits)x & 0x7fffffff);
+    const vector t = vector_of(1.0f) / vector_multiply_add(size, vector_of(0.3275911f * 0.70710678f), vector_of(1.0f));
+    vector p = vector_of(0.5f * 1.061405429f);
+    p = vector_multiply_add(p, t, vector_of(0.5f * -1.453152027f));
+    p = vector_multiply_add(p, t, vector_of(0.5f * 1.421413741f));
+    p = vector_multiply_add(p, t, vector_of(0.5f * -0.284496736f));
+    p = vector_multiply_add(p, t, vector_of(0.5f * 0.254829592f));
+    *bell = vector_exponential(x * x * vector_of(-0.5f));
+    const vector tail = p * t * *bell, rest = vector_of(1.0f) - tail;
+    const vector_bits negative = x < 0;
+    return (vector)(((vector_bits)tail & negative) | ((vector_bits)rest & ~negative));
+}
+
+static void gelu_erf_forward(size_t count, const void *x_, void *out_)
+{
+    const activation *x = x_;
+    activation *out = out_;
+    for (size_t i = 0; i < count; i += LANES) {
+        vector bell, v = activation_load_part(x + i, count - i, 0);
+        activation_store_part(out + i, v * normal_share(v, &bell), count - i);
+    }
+}
+
+/* gelu'(x) = Phi(x) + x e^(-x^2 / 2) / sqrt(2 pi). */
+VECTOR_FUNCTION vector gelu_erf_slope(vector x)
+{
+    vector bell, share = normal_share(x, &bell);
+    return vector_multiply_add(x * vector_of(0.39894228f), bell, share);
+}
+
+/* tanh x = 1 - 2 / (1 + e^(2x)), to 1e-7 absolutely. */
+static void tanh_forward(size_t count, void *x_)
+{
+    activation *x = x_;
+    for (size_t i = 0; i < count; i += LANES) {
+        vector v = activation_load_part(x + i, count - i, 0);
+        v = vector_of(1.0f) - vector_of(2.0f) / (vector_of(1.0f) + vector_exponential(v + v));
+        activation_store_part(x + i, v, count - i);
+    }
+}
+
+static void tanh_backward(size_t count, const void *out_, void *gradient_)
+{
+    const activation *out = out_;
+    activation *gradient = gradient_;
+    for (size_t i = 0; i < count; i += LANES) {
+        vector t = activation_load_part(out + i, count - i, 0), g = activation_load_part(gradient + i, count - i, 0);
+        activation_store_part(gradient + i, g * (vector_of(1.0f) - t * t), count - i);
+    }
+}
+
 /* ---- SwiGLU ---- */
 
 VECTOR_FUNCTION vector sigmoid(vector x)

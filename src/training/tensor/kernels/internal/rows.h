@@ -77,13 +77,26 @@ static float row_dot(const activation *a, const activation *b, size_t width)
     return vector_sum(sum);
 }
 
-static void layer_norm_forward(size_t rows, size_t width, float epsilon, const float *x, const float *gain,
-                               const float *bias, void *out_, float *means, float *reciprocals)
+/* Parts of rows of activations, or of floats if `wide`, a constant where these are called. */
+VECTOR_FUNCTION vector norm_load(const void *array, size_t at, size_t rest, bool wide)
 {
-    activation *out = out_;
+    return wide ? vector_load_part((const float *)array + at, rest, 0)
+                : activation_load_part((const activation *)array + at, rest, 0);
+}
+
+VECTOR_FUNCTION void norm_store(void *array, size_t at, vector x, size_t rest, bool wide)
+{
+    if (wide)
+        vector_store_part((float *)array + at, x, rest);
+    else
+        activation_store_part((activation *)array + at, x, rest);
+}
+
+VECTOR_FUNCTION void norm_rows_forward(size_t rows, size_t width, float epsilon, const float *x, const float *gain,
+                                       const float *bias, void *out, bool wide, float *means, float *reciprocals)
+{
     for (size_t i = 0; i < rows; i++) {
         const float *row = x + i * width;
-        activation *result = out + i * width;
         means[i] = row_sum(row, width) / (float)width;
         reciprocals[i] = 1.0f / sqrtf(row_scatter(row, means[i], width) / (float)width + epsilon);
         const vector mean = vector_of(means[i]), reciprocal = vector_of(reciprocals[i]);
@@ -91,21 +104,32 @@ static void layer_norm_forward(size_t rows, size_t width, float epsilon, const f
             size_t rest = width - j;
             vector n = (vector_load_part(row + j, rest, 0) - mean) * reciprocal;
             n = vector_multiply_add(n, vector_load_part(gain + j, rest, 0), vector_load_part(bias + j, rest, 0));
-            activation_store_part(result + j, n, rest);
+            norm_store(out, i * width + j, n, rest, wide);
         }
     }
 }
 
-/* training/tensor/internal/reference.h has the formula. */
-static void layer_norm_backward(size_t rows, size_t width, const void *gradient_out_, const float *x, const float *gain,
-                                const float *means, const float *reciprocals, bool accumulate, float *gradient_x,
-                                float *gradient_gain, float *gradient_bias)
+static void layer_norm_forward(size_t rows, size_t width, float epsilon, const float *x, const float *gain,
+                               const float *bias, void *out, float *means, float *reciprocals)
 {
-    const activation *gradient_out = gradient_out_;
+    norm_rows_forward(rows, width, epsilon, x, gain, bias, out, false, means, reciprocals);
+}
+
+static void stream_norm_forward(size_t rows, size_t width, float epsilon, const float *x, const float *gain,
+                                const float *bias, float *out, float *means, float *reciprocals)
+{
+    norm_rows_forward(rows, width, epsilon, x, gain, bias, out, true, means, reciprocals);
+}
+
+/* training/tensor/internal/reference.h has the formula. */
+VECTOR_FUNCTION void norm_rows_backward(size_t rows, size_t width, const void *gradient_out, bool wide, const float *x,
+                                        const float *gain, const float *means, const float *reciprocals,
+                                        bool accumulate, float *gradient_x, float *gradient_gain, float *gradient_bias)
+{
     fill(width, 0, gradient_gain);
     fill(width, 0, gradient_bias);
     for (size_t i = 0; i < rows; i++) {
-        const activation *gradient = gradient_out + i * width;
+        const size_t at = i * width;
         const float *row = x + i * width;
         float *result = gradient_x + i * width;
         const vector mean = vector_of(means[i]), reciprocal = vector_of(reciprocals[i]);
@@ -113,7 +137,7 @@ static void layer_norm_backward(size_t rows, size_t width, const void *gradient_
         for (size_t j = 0; j < width; j += LANES) {
             size_t rest = width - j;
             vector n = (vector_load_part(row + j, rest, means[i]) - mean) * reciprocal;
-            vector d = activation_load_part(gradient + j, rest, 0), g = d * vector_load_part(gain + j, rest, 0);
+            vector d = norm_load(gradient_out, at + j, rest, wide), g = d * vector_load_part(gain + j, rest, 0);
             vector to_gain = vector_load_part(gradient_gain + j, rest, 0);
             vector_store_part(gradient_gain + j, vector_multiply_add(d, n, to_gain), rest);
             vector_store_part(gradient_bias + j, vector_load_part(gradient_bias + j, rest, 0) + d, rest);
@@ -125,13 +149,29 @@ static void layer_norm_backward(size_t rows, size_t width, const void *gradient_
         for (size_t j = 0; j < width; j += LANES) {
             size_t rest = width - j;
             vector n = (vector_load_part(row + j, rest, 0) - mean) * reciprocal;
-            vector g = activation_load_part(gradient + j, rest, 0) * vector_load_part(gain + j, rest, 0);
+            vector g = norm_load(gradient_out, at + j, rest, wide) * vector_load_part(gain + j, rest, 0);
             vector slope = reciprocal * (g - mean_g - n * mean_gn);
             if (accumulate)
                 slope += vector_load_part(result + j, rest, 0);
             vector_store_part(result + j, slope, rest);
         }
     }
+}
+
+static void layer_norm_backward(size_t rows, size_t width, const void *gradient_out, const float *x, const float *gain,
+                                const float *means, const float *reciprocals, bool accumulate, float *gradient_x,
+                                float *gradient_gain, float *gradient_bias)
+{
+    norm_rows_backward(rows, width, gradient_out, false, x, gain, means, reciprocals, accumulate, gradient_x,
+                       gradient_gain, gradient_bias);
+}
+
+static void stream_norm_backward(size_t rows, size_t width, const float *gradient_out, const float *x,
+                                 const float *gain, const float *means, const float *reciprocals, bool accumulate,
+                                 float *gradient_x, float *gradient_gain, float *gradient_bias)
+{
+    norm_rows_backward(rows, width, gradient_out, true, x, gain, means, reciprocals, accumulate, gradient_x,
+                       gradient_gain, gradient_bias);
 }
 
 static void rms_norm_forward(size_t rows, size_t width, float epsilon, const float *x, const float *gain, void *out_,
@@ -195,6 +235,22 @@ static void gelu_backward(size_t rows, size_t width, const void *x_, void *gradi
             activation *place = gradient + i * width + j;
             vector slope =
                 activation_load_part(place, rest, 0) * gelu_slope(activation_load_part(x + i * width + j, rest, 0));
+            activation_store_part(place, slope, rest);
+            vector_store_part(gradient_bias + j, vector_load_part(gradient_bias + j, rest, 0) + slope, rest);
+        }
+}
+
+static void gelu_erf_backward(size_t rows, size_t width, const void *x_, void *gradient_, float *gradient_bias)
+{
+    const activation *x = x_;
+    activation *gradient = gradient_;
+    fill(width, 0, gradient_bias);
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < width; j += LANES) {
+            size_t rest = width - j;
+            activation *place = gradient + i * width + j;
+            vector slope =
+                activation_load_part(place, rest, 0) * gelu_erf_slope(activation_load_part(x + i * width + j, rest, 0));
             activation_store_part(place, slope, rest);
             vector_store_part(gradient_bias + j, vector_load_part(gradient_bias + j, rest, 0) + slope, rest);
         }
@@ -270,12 +326,24 @@ static void row_to_gradient(activation *row, activation *target, float most, flo
     activation_store_part(target, term, 1);
 }
 
+static void row_clear(activation *row, size_t width)
+{
+    for (size_t j = 0; j < width; j += LANES)
+        activation_store_part(row + j, (vector){0}, width - j);
+}
+
 static void cross_entropy(size_t rows, size_t classes, size_t stride, const int32_t *targets, float smoothing,
                           float gradient_scale, void *logits_, double *losses)
 {
     activation *logits = logits_;
     for (size_t i = 0; i < rows; i++) {
-        activation *row = logits + i * stride, *target = row + targets[i];
+        activation *row = logits + i * stride;
+        if (targets[i] == DEVICE_NO_TARGET) {
+            losses[i] = 0;
+            row_clear(row, gradient_scale == 0 ? 0 : classes);
+            continue;
+        }
+        activation *target = row + targets[i];
         const float most = logits_largest(row, classes), at_target = activation_value(*target);
         const float sum = logits_exponentials(row, most, classes);
         double expected = (double)at_target;
@@ -293,6 +361,8 @@ static void cross_entropy(size_t rows, size_t classes, size_t stride, const int3
 static struct class_sums class_sums(const struct divided_classes *shape, size_t row, const void *logits)
 {
     const activation *x = logits;
+    if (shape->targets[row] == DEVICE_NO_TARGET)
+        return class_sums_empty();
     const float most = logits_largest(x, shape->classes);
     return (struct class_sums){
         .largest = (double)most,
@@ -305,6 +375,10 @@ static struct class_sums class_sums(const struct divided_classes *shape, size_t 
 static void class_gradient(const struct divided_classes *shape, size_t row, const struct class_sums *all, void *logits)
 {
     activation *x = logits, *target = classes_have_target(shape, row) ? x + shape->targets[row] : NULL;
+    if (shape->targets[row] == DEVICE_NO_TARGET) {
+        row_clear(x, shape->classes);
+        return;
+    }
     row_to_gradient(x, target, (float)all->largest, (float)all->exponentials, shape->classes, shape->all,
                     (float)shape->smoothing, (float)shape->scale);
 }
