@@ -393,6 +393,13 @@ weft_status model_evaluate(struct model *model, const void *parameters, const st
 weft_status model_extend(struct model *model, const void *parameters, size_t first, const int32_t *tokens, size_t count,
                          double *logits, struct error *error);
 
+/**
+ * The logits of a network that classifies whole samples: batch x classes doubles. Targets, labels and shares are not
+ * read. The model must have been opened without training.
+ */
+weft_status model_classify(struct model *model, const void *parameters, const struct model_batch *batch, double *logits,
+                           struct error *error);
+
 /** The direction of a pass. */
 enum model_direction {
     MODEL_FORWARD,

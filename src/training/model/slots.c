@@ -146,6 +146,13 @@ size_t model_loss_count(const struct model *model, const struct layer_room *room
     return last->kind->loss_count ? last->kind->loss_count(last, room) : room->batch * room->sequence;
 }
 
+size_t model_logit_count(const struct model *model)
+{
+    const struct model_shape *shape = &model->description->shape;
+    const size_t classes = model->options.batch * shape->classes;
+    return classes > shape->vocabulary ? classes : shape->vocabulary;
+}
+
 struct layer_room model_room(const struct model *model, weft_type type, weft_type activations)
 {
     const struct model_options *options = &model->options;
@@ -173,7 +180,7 @@ size_t model_plan_memory(struct model *model, weft_type type, weft_type activati
         if (model_runs_layer(model, i))
             plan_shared(model, &room, i, kept, scratch, arena);
     if (!options->training)
-        model->logits = arena_take(arena, description->shape.vocabulary * room.activation);
+        model->logits = arena_take(arena, model_logit_count(model) * room.activation);
     if (options->slots)
         return slot;
     if (options->training)
