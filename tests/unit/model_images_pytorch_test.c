@@ -85,8 +85,8 @@ static void read_line(struct expected *expected, const char *line)
         expected->frozen_loss = two[0];
         expected->frozen_norm = two[1];
     } else {
-        struct numbers *to = strcmp(word, "statistics") == 0 ? &expected->statistics
-                                                             : &expected->tensors[expected->tensor_count++];
+        struct numbers *to =
+            strcmp(word, "statistics") == 0 ? &expected->statistics : &expected->tensors[expected->tensor_count++];
         assert_true(expected->tensor_count <= TENSORS_MOST);
         *to = (struct numbers){.norm = two[0], .wave = two[1]};
         strcpy(to->name, word);
@@ -138,7 +138,7 @@ static void set_weights(const struct subject *subject)
         for (size_t k = 0; k < parameter->count; k++) {
             const double number = random_normal(i, k);
             put(subject->device, subject->parameters, parameter->offset + k,
-                parameter->dimensions > 1            ? scale * number
+                parameter->dimensions > 1             ? scale * number
                 : is_named(parameter, ".running_var") ? 0.5 + 0.3 * fabs(number)
                                                       : mean + 0.2 * number);
         }
@@ -155,12 +155,11 @@ static void subject_open(struct subject *subject, const struct expected *expecte
     const struct parameter_rules rules = {.freeze = "*.running_mean,*.running_var"};
     if (frozen)
         assert_int_equal(parameter_rules_apply(&rules, subject->description, NULL), WEFT_OK);
-    assert_int_equal(
-        model_open(subject->description, subject->device,
-                   &(struct model_options){
-                       .batch = batch, .sequence = 1, .training = true, .label_smoothing = SMOOTHING},
-                   &subject->model, &error),
-        WEFT_OK);
+    assert_int_equal(model_open(subject->description, subject->device,
+                                &(struct model_options){
+                                    .batch = batch, .sequence = 1, .training = true, .label_smoothing = SMOOTHING},
+                                &subject->model, &error),
+                     WEFT_OK);
     const size_t elements = subject->description->elements;
     subject->parameters = make_array(subject->device, elements);
     subject->gradients = make_array(subject->device, elements);
@@ -197,7 +196,8 @@ static void make_images(struct images *images, const struct model_shape *shape, 
         images->shares[2 * i] = (float)random_uniform(stream + 2, i);
         images->shares[2 * i + 1] = 1 - images->shares[2 * i];
     }
-    images->batch = (struct model_batch){.pixels = images->pixels, .targets = images->targets, .shares = images->shares};
+    images->batch =
+        (struct model_batch){.pixels = images->pixels, .targets = images->targets, .shares = images->shares};
 }
 
 static double subject_forward(const struct subject *subject, const struct images *images)
