@@ -47,6 +47,7 @@ struct pass {
     uint64_t seed, sample;            /**< of dropout: see struct model_batch */
     double loss_scale;                /**< of gradients: see struct model_batch */
     size_t room_batch, room_sequence; /**< as planned for in the memory; the pass may have less */
+    const void *x;                    /**< in the weights pass, which has no other: the rows that enter */
 };
 
 static inline size_t pass_rows(const struct pass *pass)

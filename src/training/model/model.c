@@ -243,6 +243,9 @@ weft_status model_extend(struct model *model, const void *parameters, size_t fir
     if (count < 1 || first > model->options.sequence || count > model->options.sequence - first)
         return error_set(error, WEFT_ERROR_ARGUMENT, "positions %zu to %zu do not fit a sequence of %zu tokens", first,
                          first + count, model->options.sequence);
+    if (!model->inputs.elements[INPUT_TOKENS])
+        return error_set(error, WEFT_ERROR_STATE, "a %s reads no tokens, so it cannot extend a sequence",
+                         model->description->shape.kind);
     weft_status status = check_whole(model, error);
     if (status == WEFT_OK)
         status = model_check_input(model, INPUT_TOKENS, tokens, count, error);

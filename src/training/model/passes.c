@@ -167,7 +167,7 @@ weft_status model_check_input(const struct model *model, enum model_input input,
     for (size_t i = 0; i < count; i++) {
         if (numbers[i] >= least && numbers[i] <= most)
             continue;
-        if (input == INPUT_TOKENS || input == INPUT_TARGETS)
+        if (model->description->shape.vocabulary && (input == INPUT_TOKENS || input == INPUT_TARGETS))
             return error_set(
                 error, WEFT_ERROR_DATA,
                 "%s %zu of the batch is token %d, but the model's vocabulary has %zu tokens, from 0; check that "
@@ -380,7 +380,8 @@ void model_layer_backward_weights(struct model *model, const struct layer_call *
             device->fill(device, description->groups[tied].count, 0, arrays->tied_gradients);
         return;
     }
-    const struct pass pass = model_pass(model, call, true);
+    struct pass pass = model_pass(model, call, true);
+    pass.x = call_x(model, call);
     show_begin(model, call->layer, MODEL_BACKWARD, true);
     if (model->options.split)
         call_recompute(model, call, &pass);

@@ -148,7 +148,8 @@ static size_t last_of_piece(const struct model_description *description, size_t 
 {
     const struct model_parameter *parameter = &description->parameters[i], *next = parameter + 1;
     for (; !one_tensor && i + 1 < description->parameter_count && next->frozen == parameter->frozen &&
-           next->statistic == parameter->statistic && next->decay == parameter->decay && next->rate_factor == parameter->rate_factor;
+           next->statistic == parameter->statistic && next->decay == parameter->decay &&
+           next->rate_factor == parameter->rate_factor;
          next++)
         i++;
     return i;

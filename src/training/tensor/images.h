@@ -43,7 +43,8 @@ struct batch_norm {
     const void *gain;
     const void *bias;
     void *means;
-    void *variances;     /**< set with the means, for running statistics: sum of (y - mean)^2 / (rows - 1); NULL: not kept */
+    void
+        *variances; /**< set with the means, for running statistics: sum of (y - mean)^2 / (rows - 1); NULL: not kept */
     void *reciprocals;   /**< from sum of (y - mean)^2 / rows; of a frozen one: batch_norm_reciprocals() */
     void *gradient_gain; /**< set by the kernel that writes d; read with d */
     void *gradient_bias;

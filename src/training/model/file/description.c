@@ -127,8 +127,7 @@ weft_status description_add_tensor(struct model_description *description, const 
         return status;
     *number = description->parameter_count++;
     struct model_parameter *parameter = &description->parameters[*number];
-    *parameter =
-        (struct model_parameter){.rate_factor = 1, .mean = initial.mean, .deviation = initial.deviation};
+    *parameter = (struct model_parameter){.rate_factor = 1, .mean = initial.mean, .deviation = initial.deviation};
     for (; parameter->dimensions < MODEL_DIMENSIONS && shape->lengths[parameter->dimensions]; parameter->dimensions++)
         parameter->shape[parameter->dimensions] = shape->lengths[parameter->dimensions];
     parameter->decay = parameter->dimensions > 1;
