@@ -148,7 +148,8 @@ static struct pair_texts pairs_choose(const struct pairs *pairs, enum dataset_sp
                                       const struct pair_part *part)
 {
     const struct documents *documents = &pairs->documents;
-    const uint64_t last = documents->documents[part->document];
+    const uint64_t begin = documents_first_sentence(documents, part->document),
+                   last = documents->documents[part->document];
     size_t target = pairs->room;
     if (random_uniform(stream, PAIR_IS_SHORT) < SHARE_SHORT)
         target = 2 + random_below(stream, PAIR_SHORT_LENGTH, pairs->room - 1);
@@ -157,6 +158,8 @@ static struct pair_texts pairs_choose(const struct pairs *pairs, enum dataset_sp
         first += random_below(stream, PAIR_START, part->count);
     if (first > last - 2)
         first = last - 2;
+    while (first > begin && documents_span(documents, first, last).count < target)
+        first--;
     const uint64_t end = pairs_take(documents, part->document, first, 2, target);
     const uint64_t middle = first + 1 + random_below(stream, PAIR_SPLIT, end - first - 1);
     struct pair_texts texts = {.one = documents_span(documents, first, middle)};

@@ -20,7 +20,7 @@
  *
  * An epoch has a sample for each part that the training documents are cut into: neighboring sentences of a document
  * that fill a sequence. The parts come in a pseudo-random permutation, and a sample begins at a random sentence of its
- * part. Everything random is a function of (seed, number of the sample), and of held-out samples of their number alone.
+ * part, or earlier where the rest of the document would not fill it. Everything random is a function of (seed, number of the sample), and of held-out samples of their number alone.
  *
  * Texts are encoded into memory when the source is opened.
  */
