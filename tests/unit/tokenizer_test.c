@@ -185,7 +185,7 @@ static struct tokenizer *random_tokenizer(uint64_t seed)
 {
     struct tokenizer *tokenizer;
     uint8_t order[256];
-    assert_int_equal(tokenizer_new(&tokenizer, NULL), WEFT_OK);
+    assert_int_equal(tokenizer_new(TOKENIZER_BYTE_PAIRS, &tokenizer, NULL), WEFT_OK);
     byte_alphabet_order(order);
     for (int i = 0; i < 256; i++)
         tokenizer_add(tokenizer, &order[i], 1, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Where a run's samples come from: token shards and text (dataset.h), pairs of sentences, labelled texts, images.
+ * Where a run's samples come from: token shards and text (dataset.h), pairs of sentences, labeled texts, images.
  *
  * A source has a training split and a held-out split. Sample number n of the run is a function of (files, options, n)
  * alone, so it is the same whichever rank asks for it, and the position of a run is one integer. Numbers go on over all
