@@ -263,7 +263,7 @@ static void bombs(void **state)
     const struct image_request request = {.channels = 3};
     struct encoded png = encode_smooth(5, 16, 16, 3, 0), jpeg = encode_smooth(5, 16, 16, 3, 90);
     /* IHDR: width and height at 16 and 20, its checksum after 13 bytes. */
-    static const uint8_t sizes[2][8] = {{0, 0, 0x40, 0, 0, 0, 0x40, 0}, {0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff}};
+    static const uint8_t sizes[2][8] = {{0, 0, 0x20, 0, 0, 0, 0x20, 0}, {0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff}};
     for (int i = 0; i < 2; i++) {
         memcpy(png.bytes + 16, sizes[i], 8);
         uint32_t crc = 0xffffffff;

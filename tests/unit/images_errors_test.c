@@ -65,7 +65,7 @@ static void bad_images(void **state)
 /* ---- idx ---- */
 
 /* Write an idx file of `count` values whose header has the given sizes. */
-static void write_idx(const char *directory, const char *name, unsigned dimensions, const uint32_t sizes[4],
+static void write_idx(const char *directory, const char *name, unsigned dimensions, const uint32_t *sizes,
                       uint32_t count, unsigned most)
 {
     uint8_t bytes[20 + 2000] = {0, 0, 8, (uint8_t)dimensions};
@@ -103,6 +103,8 @@ static void bad_idx_files(void **state)
     must_fail(directory, &small, WEFT_ERROR_DATA, "held-out images");
     write_idx_files(directory);
     write_idx(directory, "t10k-images-idx3-ubyte", 3, (uint32_t[]){10, 4, 4}, 159, 256);
+    must_fail(directory, &small, WEFT_ERROR_DATA, "is truncated");
+    write_idx(directory, "t10k-images-idx3-ubyte", 3, (uint32_t[]){10, 4, 40000}, 160, 256);
     must_fail(directory, &small, WEFT_ERROR_DATA, "more values than its");
     write_idx(directory, "t10k-images-idx3-ubyte", 3, (uint32_t[]){10, 4, 4}, 161, 256);
     must_fail(directory, &small, WEFT_ERROR_DATA, "has more than the 160 values");
