@@ -5,6 +5,7 @@
  */
 #include "training/model/model.h"
 
+#include "bert_support.h"
 #include "tensor_support.h"
 
 #define VOCABULARY 11
@@ -31,12 +32,19 @@ static const struct model_shape mlp = {
 static const struct model_shape wide_mlp = {
     .kind = "mlp", .layers = 1, .width = 5, .window = 7, .hidden = 3, .context = 7, .vocabulary = VOCABULARY};
 
+static const struct model_shape bert = {
+    .kind = "bert", .layers = 2, .heads = 2, .width = 6, .context = 7, .vocabulary = VOCABULARY};
+static const struct model_shape bert_classes = {
+    .kind = "bert", .layers = 1, .heads = 2, .width = 6, .context = 7, .vocabulary = VOCABULARY, .classes = 3};
+
 struct fixture {
     struct device *device;
     struct model_description *description;
     struct model *model;
     double *parameters, *gradients;
     int32_t tokens[BATCH * SEQUENCE], targets[BATCH * SEQUENCE];
+    struct bert_sample_arrays samples;
+    struct model_batch batch;
 };
 
 static void fixture_open(struct fixture *fixture, const struct model_shape *shape, enum model_recompute recompute,
@@ -60,6 +68,11 @@ static void fixture_open(struct fixture *fixture, const struct model_shape *shap
         fixture->tokens[i] = (int32_t)random_below(3, i, VOCABULARY);
         fixture->targets[i] = (int32_t)random_below(4, i, VOCABULARY);
     }
+    fixture->batch = (struct model_batch){.tokens = fixture->tokens, .targets = fixture->targets};
+    if (strcmp(shape->kind, "bert") == 0)
+        fixture->batch = bert_batch_make(&fixture->samples, 3, BATCH, SEQUENCE, VOCABULARY, shape->classes);
+    fixture->batch.seed = 5;
+    fixture->batch.sample = 6;
 }
 
 static void fixture_close(struct fixture *fixture)
@@ -74,8 +87,7 @@ static void fixture_close(struct fixture *fixture)
 static double loss_of(struct fixture *fixture)
 {
     double loss;
-    struct model_batch batch = {.tokens = fixture->tokens, .targets = fixture->targets, .seed = 5, .sample = 6};
-    assert_int_equal(model_forward(fixture->model, fixture->parameters, &batch, &loss, NULL), WEFT_OK);
+    assert_int_equal(model_forward(fixture->model, fixture->parameters, &fixture->batch, &loss, NULL), WEFT_OK);
     return loss;
 }
 
@@ -96,7 +108,7 @@ static double tensor_error(struct fixture *fixture, const struct model_parameter
         worst = fmax(worst, fabs(slope - fixture->gradients[i]));
         largest = fmax(largest, fabs(slope));
     }
-    return worst / fmax(largest, 1e-6);
+    return worst / fmax(largest, 1e-3); /* a bias of all keys has no slope */
 }
 
 /* The largest error over all tensors, and where it is. */
@@ -120,7 +132,8 @@ static double model_error(struct fixture *fixture, const char **name)
 
 static void every_gradient_is_the_slope_of_the_loss(void **state)
 {
-    static const struct model_shape *const shapes[] = {&gpt, &llama, &tied_llama, &mlp, &wide_mlp};
+    static const struct model_shape *const shapes[] = {&gpt,      &llama, &tied_llama,  &mlp,
+                                                       &wide_mlp, &bert,  &bert_classes};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (enum model_recompute recompute = 0; recompute <= MODEL_RECOMPUTE_ALL; recompute++)
             for (int dropping = 0; dropping < 2; dropping++) {
@@ -250,6 +263,46 @@ static void wrong_matmul(struct device *device, const struct matmul *arguments)
     original.matmul(device, &product);
 }
 
+/* One slope is off by a ten-thousandth. */
+static void wrong_gelu_by_erf(struct device *device, size_t rows, size_t width, const void *x, void *gradient,
+                              void *gradient_bias)
+{
+    original.gelu_erf_backward(device, rows, width, x, gradient, gradient_bias);
+    ((double *)gradient)[0] *= 1.0001;
+}
+
+static void wrong_tanh(struct device *device, size_t count, const void *out, void *gradient)
+{
+    original.tanh_backward(device, count, out, gradient);
+    ((double *)gradient)[0] *= 1.0001;
+}
+
+/* The padding is seen. */
+static void wrong_lengths(struct device *device, const struct attention *shape, const void *qkv, const void *out,
+                          const void *logsums, const void *gradient_out, void *gradient_qkv)
+{
+    struct attention other = *shape;
+    other.lengths = NULL;
+    original.attention_backward(device, &other, qkv, out, logsums, gradient_out, gradient_qkv);
+}
+
+/* The last row goes nowhere. */
+static void wrong_scatter(struct device *device, const struct row_choice *choice, const void *gradient, void *x)
+{
+    struct row_choice other = *choice;
+    other.batch--;
+    original.scatter_rows(device, &other, gradient, x);
+}
+
+/* Everything is off by a hundred-thousandth. */
+static void wrong_divided_loss(struct device *device, const struct divided_classes *shape,
+                               const struct class_sums *sums, void *logits, double *losses)
+{
+    struct divided_classes other = *shape;
+    other.scale *= 1.00001;
+    original.divided_cross_entropy(device, &other, sums, logits, losses);
+}
+
 /* Leaves the copy as it was before. */
 static void wrong_cast(struct device *device, size_t count, const void *x, void *out)
 {
@@ -299,6 +352,14 @@ static void a_backward_pass_that_is_a_little_wrong_is_caught(void **state)
     mutants[1].to_activations = wrong_cast;
     mutants[2].layer_norm_backward = wrong_norm_gradient;
     expect_mutants_caught(&mlp, 0, mutants, 3);
+    for (size_t i = 0; i < 6; i++)
+        mutants[i] = original;
+    mutants[0].gelu_erf_backward = wrong_gelu_by_erf;
+    mutants[1].tanh_backward = wrong_tanh;
+    mutants[2].attention_backward = wrong_lengths;
+    mutants[3].scatter_rows = wrong_scatter;
+    mutants[4].divided_cross_entropy = wrong_divided_loss;
+    expect_mutants_caught(&bert, 0, mutants, 5);
 }
 
 int main(void)

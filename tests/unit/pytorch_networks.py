@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A GPT and a Llama in PyTorch, as small as tests want them, written from their formulas: for model_pytorch.py and
+"""A GPT, a Llama, an MLP and a BERT in PyTorch, as small as tests want them, written from their formulas: for model_pytorch.py and
 training_pytorch.py. Weights and tokens come from the streams of base/random.h, written again here."""
 import math
 
@@ -9,6 +9,8 @@ import torch.nn.functional as F
 LAYERS, WIDTH, CONTEXT, VOCABULARY, SEQUENCE = 2, 16, 12, 29, 9
 GPT_HEADS, LLAMA_HEADS, LLAMA_KV_HEADS, LLAMA_HIDDEN, LLAMA_BASE = 2, 4, 2, 24, 100.0
 MLP_WIDTH, MLP_WINDOW, MLP_HIDDEN = 6, 4, 20
+BERT_HEADS, BERT_CLASSES = 2, 3
+PREDICTIONS = (SEQUENCE * 15 + 99) // 100
 MASK = (1 << 64) - 1
 
 
@@ -32,14 +34,18 @@ def make_weights(shapes, deviation, gain, dtype):
     """Stream i makes the values of tensor i; those of gains have the mean `gain`."""
     weights = {}
     for stream, (name, shape) in enumerate(shapes.items()):
-        mean = gain if name.endswith(("ln_1.weight", "ln_2.weight", "ln_f.weight", "norm.weight")) else 0.0
+        mean = gain if name.endswith(("ln_1.weight", "ln_2.weight", "ln_f.weight", "norm.weight", "LayerNorm.weight")) else 0.0
         values = [mean + deviation * normal(stream, i) for i in range(math.prod(shape))]
         weights[name] = torch.tensor(values, dtype=dtype).view(shape).requires_grad_()
     return weights
 
 
+def make_numbers(stream, count, below):
+    return torch.tensor([(bits(stream, i) * below) >> 64 for i in range(count)])
+
+
 def make_tokens(stream, count):
-    return torch.tensor([(bits(stream, i) * VOCABULARY) >> 64 for i in range(count)])
+    return make_numbers(stream, count, VOCABULARY)
 
 
 seen = torch.tril(torch.ones(SEQUENCE, SEQUENCE)).bool()
@@ -167,4 +173,73 @@ def mlp(weights, inputs):
     return F.linear(norm(x, ""), weights["head.weight"])
 
 
+def bert_shapes(classes):
+    shapes = {"word_embeddings.weight": (VOCABULARY, WIDTH), "position_embeddings.weight": (CONTEXT, WIDTH),
+              "token_type_embeddings.weight": (2, WIDTH), "LayerNorm.weight": (WIDTH,), "LayerNorm.bias": (WIDTH,)}
+    shapes = {f"bert.embeddings.{name}": shape for name, shape in shapes.items()}
+    for layer in range(LAYERS):
+        block = {}
+        for name, outputs, inputs in (("attention.self.query", WIDTH, WIDTH), ("attention.self.key", WIDTH, WIDTH),
+                                      ("attention.self.value", WIDTH, WIDTH), ("attention.output.dense", WIDTH, WIDTH),
+                                      ("attention.output.LayerNorm", WIDTH, 0),
+                                      ("intermediate.dense", 4 * WIDTH, WIDTH), ("output.dense", WIDTH, 4 * WIDTH),
+                                      ("output.LayerNorm", WIDTH, 0)):
+            block[name + ".weight"] = (outputs, inputs) if inputs else (outputs,)
+            block[name + ".bias"] = (outputs,)
+        shapes.update({f"bert.encoder.layer.{layer}.{name}": shape for name, shape in block.items()})
+    shapes.update({"bert.pooler.dense.weight": (WIDTH, WIDTH), "bert.pooler.dense.bias": (WIDTH,)})
+    if classes:
+        shapes.update({"classifier.weight": (classes, WIDTH), "classifier.bias": (classes,)})
+        return shapes
+    shapes.update({"cls.predictions.transform.dense.weight": (WIDTH, WIDTH),
+                   "cls.predictions.transform.dense.bias": (WIDTH,),
+                   "cls.predictions.transform.LayerNorm.weight": (WIDTH,),
+                   "cls.predictions.transform.LayerNorm.bias": (WIDTH,), "cls.predictions.bias": (VOCABULARY,),
+                   "cls.seq_relationship.weight": (2, WIDTH), "cls.seq_relationship.bias": (2,)})
+    return shapes
+
+
+def bert_batch(stream, batch, classes):
+    """The samples that the tests make from the same streams: some padding, and targets that are not used."""
+    lengths = 3 + make_numbers(stream + 1, batch, SEQUENCE - 2)
+    positions = torch.stack([make_numbers(stream + 2 + 10 * b, PREDICTIONS, int(lengths[b])) for b in range(batch)])
+    targets = make_numbers(stream + 3, batch * PREDICTIONS, VOCABULARY + 9).view(batch, PREDICTIONS)
+    return {"tokens": make_tokens(stream, batch * SEQUENCE).view(batch, SEQUENCE), "lengths": lengths,
+            "segments": make_numbers(stream + 4, batch * SEQUENCE, 2).view(batch, SEQUENCE), "positions": positions,
+            "targets": torch.where(targets < VOCABULARY, targets, -100 * torch.ones_like(targets)),
+            "labels": make_numbers(stream + 5, batch, classes or 2)}
+
+
+def bert_loss(weights, batch, classes):
+    def norm(x, name):
+        return F.layer_norm(x, (WIDTH,), weights[name + ".weight"], weights[name + ".bias"], 1e-12)
+
+    def linear(x, name):
+        return F.linear(x, weights[name + ".weight"], weights[name + ".bias"])
+
+    name = "bert.embeddings."
+    x = norm(weights[name + "word_embeddings.weight"][batch["tokens"]] +
+             weights[name + "position_embeddings.weight"][:SEQUENCE] +
+             weights[name + "token_type_embeddings.weight"][batch["segments"]], name + "LayerNorm")
+    is_padding = (torch.arange(SEQUENCE) >= batch["lengths"][:, None])[:, None, None, :]
+    for layer in range(LAYERS):
+        name = f"bert.encoder.layer.{layer}."
+        q, k, v = [heads(linear(x, f"{name}attention.self.{part}"), BERT_HEADS) for part in ("query", "key", "value")]
+        scores = (q @ k.transpose(-2, -1)) / math.sqrt(q.shape[-1])
+        out = scores.masked_fill(is_padding, float("-inf")).softmax(-1) @ v
+        out = out.transpose(1, 2).reshape(len(q), SEQUENCE, -1)
+        x = norm(x + linear(out, name + "attention.output.dense"), name + "attention.output.LayerNorm")
+        hidden = F.gelu(linear(x, name + "intermediate.dense"))
+        x = norm(x + linear(hidden, name + "output.dense"), name + "output.LayerNorm")
+    pooled = linear(x[:, 0], "bert.pooler.dense").tanh()
+    if classes:
+        return F.cross_entropy(linear(pooled, "classifier"), batch["labels"])
+    chosen = x[torch.arange(len(x))[:, None], batch["positions"]]
+    chosen = norm(F.gelu(linear(chosen, "cls.predictions.transform.dense")), "cls.predictions.transform.LayerNorm")
+    logits = F.linear(chosen, weights["bert.embeddings.word_embeddings.weight"], weights["cls.predictions.bias"])
+    return (F.cross_entropy(logits.view(-1, VOCABULARY), batch["targets"].view(-1), ignore_index=-100) +
+            F.cross_entropy(linear(pooled, "cls.seq_relationship"), batch["labels"]))
+
+
+BERTS = {"bert": 0, "bert_classes": BERT_CLASSES}
 NETWORKS = {"gpt": (gpt_shapes(), gpt), "llama": (llama_shapes(), llama), "mlp": (mlp_shapes(), mlp)}

@@ -119,6 +119,7 @@ static void rms_norm(void **state)
 
 struct gelu {
     double *x, *bias, *sum, *out;
+    bool by_erf;
 };
 
 static void gelu_forward(void *test)
@@ -126,21 +127,84 @@ static void gelu_forward(void *test)
     struct gelu *gelu = test;
     for (size_t i = 0; i < ROWS; i++)
         device->add(device, WIDTH, gelu->x + i * WIDTH, gelu->bias, gelu->sum + i * WIDTH);
-    device->gelu_forward(device, COUNT, gelu->sum, gelu->out);
+    if (gelu->by_erf)
+        device->gelu_erf_forward(device, COUNT, gelu->sum, gelu->out);
+    else
+        device->gelu_forward(device, COUNT, gelu->sum, gelu->out);
 }
 
-static void gelu(void **state)
+static void expect_gelu_slopes(bool by_erf)
 {
     struct gelu gelu = {make_random(device, COUNT, 2, 1), make_random(device, WIDTH, 1, 2), make_array(device, COUNT),
-                        make_array(device, COUNT)};
+                        make_array(device, COUNT), by_erf};
     double *weights = make_random(device, COUNT, 1, 3), *to_x = make_array(device, COUNT),
            *to_bias = make_array(device, WIDTH);
     gelu_forward(&gelu);
     memcpy(to_x, weights, COUNT * sizeof *to_x);
-    device->gelu_backward(device, ROWS, WIDTH, gelu.sum, to_x, to_bias);
+    if (by_erf)
+        device->gelu_erf_backward(device, ROWS, WIDTH, gelu.sum, to_x, to_bias);
+    else
+        device->gelu_backward(device, ROWS, WIDTH, gelu.sum, to_x, to_bias);
     expect_slopes("gelu to x", gelu_forward, &gelu, gelu.x, to_x, COUNT, gelu.out, weights, COUNT);
     expect_slopes("gelu to bias", gelu_forward, &gelu, gelu.bias, to_bias, WIDTH, gelu.out, weights, COUNT);
     void *all[] = {gelu.x, gelu.bias, gelu.sum, gelu.out, weights, to_x, to_bias};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        device->release(device, all[i]);
+}
+
+static void gelu(void **state)
+{
+    expect_gelu_slopes(false);
+}
+
+static void gelu_by_erf(void **state)
+{
+    expect_gelu_slopes(true);
+}
+
+struct turned {
+    double *x, *out;
+};
+
+static void turned_forward(void *test)
+{
+    struct turned *turned = test;
+    memcpy(turned->out, turned->x, COUNT * sizeof *turned->x);
+    device->tanh_forward(device, COUNT, turned->out);
+}
+
+static void turned(void **state)
+{
+    struct turned test = {make_random(device, COUNT, 1, 1), make_array(device, COUNT)};
+    double *weights = make_random(device, COUNT, 1, 2), *to_x = make_random(device, COUNT, 1, 2);
+    turned_forward(&test);
+    device->tanh_backward(device, COUNT, test.out, to_x);
+    expect_slopes("tanh", turned_forward, &test, test.x, to_x, COUNT, test.out, weights, COUNT);
+    void *all[] = {test.x, test.out, weights, to_x};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        device->release(device, all[i]);
+}
+
+/* ---- rows by position ---- */
+
+#define CHOSEN 4
+static const int32_t positions[CHOSEN] = {2, 2, 0, 1};
+static const struct row_choice choice = {
+    .batch = 2, .sequence = ROWS, .width = WIDTH, .count = CHOSEN / 2, .positions = positions};
+
+static void rows_forward(void *test)
+{
+    struct turned *rows = test;
+    device->gather_rows(device, &choice, rows->x, rows->out);
+}
+
+static void chosen_rows(void **state)
+{
+    struct turned test = {make_random(device, 2 * COUNT, 1, 1), make_array(device, CHOSEN * WIDTH)};
+    double *weights = make_random(device, CHOSEN * WIDTH, 1, 2), *to_x = make_array(device, 2 * COUNT);
+    device->scatter_rows(device, &choice, weights, to_x);
+    expect_slopes("chosen rows", rows_forward, &test, test.x, to_x, 2 * COUNT, test.out, weights, CHOSEN * WIDTH);
+    void *all[] = {test.x, test.out, weights, to_x};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         device->release(device, all[i]);
 }
@@ -207,13 +271,15 @@ static void attention_forward(void *test)
 
 static void attention(void **state)
 {
-    for (int variant = 0; variant < 4; variant++) {
+    static const int32_t lengths[] = {3, 5};
+    for (int variant = 0; variant < 6; variant++) {
         struct attention shape = {.batch = 2,
                                   .sequence = 5,
                                   .heads = 4,
-                                  .kv_heads = variant & 2 ? 2 : 4,
+                                  .kv_heads = variant == 2 || variant == 3 || variant == 5 ? 2 : 4,
                                   .head_width = 3,
-                                  .causal = variant & 1};
+                                  .causal = variant < 4 && variant & 1,
+                                  .lengths = variant < 4 ? NULL : lengths};
         size_t tokens = 10, width = 12, row = attention_row(&shape);
         struct attention_test test = {shape, make_random(device, tokens * row, 1, 1),
                                       make_array(device, tokens * width), make_array(device, tokens * 4)};
@@ -260,7 +326,7 @@ static void embedding(void **state)
         device->release(device, all[i]);
 }
 
-static const int32_t targets[ROWS] = {0, WIDTH - 1, 3};
+static const int32_t targets[ROWS] = {0, WIDTH - 1, DEVICE_NO_TARGET};
 
 struct loss {
     double smoothing, *logits, losses[ROWS];
@@ -288,9 +354,10 @@ static void cross_entropy(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layer_norm), cmocka_unit_test(rms_norm),      cmocka_unit_test(gelu),
-        cmocka_unit_test(swiglu),     cmocka_unit_test(rotary),        cmocka_unit_test(attention),
-        cmocka_unit_test(embedding),  cmocka_unit_test(cross_entropy),
+        cmocka_unit_test(layer_norm),  cmocka_unit_test(rms_norm),      cmocka_unit_test(gelu),
+        cmocka_unit_test(gelu_by_erf), cmocka_unit_test(turned),        cmocka_unit_test(chosen_rows),
+        cmocka_unit_test(swiglu),      cmocka_unit_test(rotary),        cmocka_unit_test(attention),
+        cmocka_unit_test(embedding),   cmocka_unit_test(cross_entropy),
     };
     device = open_device("reference", 1);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,7 +54,7 @@ static weft_status bert_add_block(struct model_description *description, size_t 
                                               .head_width = shape->width / shape->heads,
                                               .sees_all = true};
     const struct feed_forward feed_forward = {.norm = norm, .hidden = shape->hidden, .by_erf = true};
-    char prefix[40];
+    char prefix[48];
     snprintf(prefix, sizeof prefix, "bert.encoder.layer.%zu.", number);
     weft_status status = attention_add(description, &attention,
                                        &(struct attention_names){.prefix = prefix,
