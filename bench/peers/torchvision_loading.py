@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images a second that PyTorch's DataLoader reads, decoded and augmented by torchvision: ImageNet's usual transforms.
 
-    pytorch_images.py DIRECTORY WORKERS SECONDS
+    torchvision_loading.py DIRECTORY WORKERS SECONDS
 """
 import json
 import sys
