@@ -12,18 +12,32 @@ const struct model_input_kind model_input_kinds[MODEL_INPUTS] = {
     [INPUT_PIXELS] = {"pixel", WEFT_F32, READ_BY_FIRST},      [INPUT_SHARES] = {"share", WEFT_F32, READ_BY_LAST},
 };
 
-struct model_inputs model_inputs_of(const struct model_description *description, size_t sequence)
+struct model_inputs model_shape_inputs(const struct model_shape *shape, size_t sequence)
 {
-    const struct model_shape *shape = &description->shape;
     const struct network *network = network_find(shape->kind, NULL);
+    struct model_shape complete = *shape;
     struct model_inputs inputs = {0};
     if (network && network->inputs) {
-        network->inputs(shape, sequence, &inputs);
+        network->complete(&complete);
+        network->inputs(&complete, sequence, &inputs);
         return inputs;
     }
     inputs.elements[INPUT_TOKENS] = inputs.elements[INPUT_TARGETS] = sequence;
     inputs.most[INPUT_TOKENS] = inputs.most[INPUT_TARGETS] = (int64_t)shape->vocabulary - 1;
     return inputs;
+}
+
+struct model_inputs model_inputs_of(const struct model_description *description, size_t sequence)
+{
+    return model_shape_inputs(&description->shape, sequence);
+}
+
+enum model_samples model_samples_of(const struct model_shape *shape)
+{
+    const struct model_inputs inputs = model_shape_inputs(shape, 1);
+    if (inputs.elements[INPUT_LENGTHS])
+        return SAMPLES_OF_TEXTS;
+    return inputs.elements[INPUT_TOKENS] ? SAMPLES_OF_TOKENS : SAMPLES_OF_IMAGES;
 }
 
 bool model_reads_input(const struct model_description *description, const bool *layers,

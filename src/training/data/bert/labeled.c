@@ -88,6 +88,8 @@ static const struct sample_source_kind labeled_kind = {
     .read = labeled_read,
     .samples = labeled_samples,
     .describe = labeled_describe,
+    .classes = labeled_classes,
+    .class_name = labeled_class_name,
     .identify = labeled_identify,
     .close = labeled_close,
 };

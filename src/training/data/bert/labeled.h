@@ -41,6 +41,14 @@
 weft_status labeled_open(const char *const *paths, size_t count, const struct bert_data_options *options,
                          struct sample_source **source, struct error *error);
 
+/**
+ * Encode one text, or two, as a sample of labeled_open(): `tokens` and `segments` receive options->sequence numbers each,
+ * *length the tokens before the padding. `other` NULL: there is one text. Errors: those of labeled_open() for options and
+ * tokenizer; MEMORY.
+ */
+weft_status labeled_encode(const struct bert_data_options *options, const char *text, const char *other,
+                           int32_t *tokens, int32_t *segments, int32_t *length, struct error *error);
+
 /** The number of classes of a source of labeled_open(), at least 2. */
 size_t labeled_classes(const struct sample_source *source);
 

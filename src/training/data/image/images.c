@@ -286,10 +286,22 @@ static void images_close(struct sample_source *source)
     free(images);
 }
 
+static size_t images_source_classes(const struct sample_source *source)
+{
+    return images_classes(source);
+}
+
+static const char *images_source_class_name(const struct sample_source *source, size_t number)
+{
+    return images_class_name(source, (uint32_t)number);
+}
+
 static const struct sample_source_kind images_kind = {
     .read = images_read,
     .samples = images_samples,
     .describe = images_describe,
+    .classes = images_source_classes,
+    .class_name = images_source_class_name,
     .identify = images_identify,
     .close = images_close,
 };

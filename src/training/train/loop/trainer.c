@@ -232,7 +232,8 @@ static weft_status write_sample(struct trainer *trainer, const float *weights, s
 static weft_status trainer_sample(struct trainer *trainer, struct error *error)
 {
     float *weights = NULL, *memory = NULL;
-    uint32_t samples = trainer->config.sample && trainer->out && text_is_known(&trainer->text);
+    const bool writes = model_samples_of(&trainer->description->shape) == SAMPLES_OF_TOKENS;
+    uint32_t samples = trainer->config.sample && trainer->out && writes && text_is_known(&trainer->text);
     weft_status status = weft_broadcast(&samples, 1, WEFT_U32, 0, trainer->world.comm);
     if (status != WEFT_OK)
         return error_set(error, status, "%s", weft_message(trainer->context));

@@ -68,7 +68,8 @@ struct report_run {
     uint64_t batch, micro_batch, sequence, seed;
     uint64_t ranks, nodes, threads;
     double rate;            /**< at its peak */
-    double tokens;          /**< of a step */
+    const char *unit;       /**< what a step takes: "images"; NULL: tokens */
+    double tokens;          /**< of a step; so many units */
     double flops;           /**< floating-point operations of a step, all ranks together */
     double peak;            /**< of all ranks together, a second; 0: not known */
     double bytes_per_token; /**< of text, to report loss in bits per byte too; 0: not known */

@@ -230,9 +230,9 @@ static bool gathers_whole_rows(const struct gather *gather)
            gather->height == gather->source_height && gather->width == gather->source_width;
 }
 
-static void product_rows(const struct gather *gather, const struct image_source *source, const float *packed,
-                         size_t first, size_t rows, const struct scatter *scatter, const struct image_sink *sink,
-                         struct image_sums *sums, float *scratch)
+static void convolution_rows(const struct gather *gather, const struct image_source *source, const float *packed,
+                             size_t first, size_t rows, const struct scatter *scatter, const struct image_sink *sink,
+                             struct image_sums *sums, float *scratch)
 {
     const size_t inner = gather->taps * source->channels, block = panel_inner(inner);
     const size_t c_row = convolution_round(sink->channels, PANEL) + STRIDE_EXTRA, a_row = gathered_stride(block);

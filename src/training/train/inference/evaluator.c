@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "training/train/loop/evaluator.h"
+#include "training/train/inference/evaluator.h"
 
 #include "base/clock.h"
 #include "base/library_error.h"
 #include "training/model/passes.h"
 #include "training/parallel/agreement.h"
 #include "training/parallel/execute/executor.h"
-#include "training/train/loop/internal/run_data.h"
+#include "training/train/loop/run_data.h"
 #include "training/train/text/text.h"
 
 #include <inttypes.h>
@@ -78,6 +78,7 @@ struct evaluator {
     struct device *device;
     struct model_description *description;
     struct text_sources sources;
+    struct image_normalization normalization; /* of the images that the weights were trained on */
     struct text text;
     struct sample_source *source;
     struct model *model; /* for whole micro-batches */
@@ -105,11 +106,17 @@ static void evaluator_close(struct evaluator *evaluator)
 static weft_status open_data(struct evaluator *evaluator, struct error *error)
 {
     const struct evaluator_config *config = evaluator->config;
-    const struct run_data_options options = {
-        .data = config->data, .sequence = evaluator->sequence, .text = &evaluator->text};
+    const struct run_data_options options = {.data = config->data,
+                                             .sequence = evaluator->sequence,
+                                             .text = &evaluator->text,
+                                             .classify = config->shape.classes > 0,
+                                             .classes_chosen = true,
+                                             .images = {.skip = config->skip},
+                                             .normalization = evaluator->normalization};
+    struct model_shape shape = config->shape;
     double bytes_per_token = 0;
     const bool is_random = strcmp(config->data, "random") == 0;
-    weft_status status = run_data_open(&options, evaluator->description, &evaluator->source, &bytes_per_token, error);
+    weft_status status = run_data_open(&options, &shape, &evaluator->source, &bytes_per_token, error);
     if (status != WEFT_OK)
         return status;
     if (is_random && !config->sequences)
@@ -145,11 +152,13 @@ static weft_status evaluator_prepare(struct evaluator *evaluator, struct error *
                          "--sequence %" PRId64 " is longer than the model's context of %zu tokens", config->sequence,
                          config->shape.context);
     evaluator->sequence = config->sequence ? (uint64_t)config->sequence : config->shape.context;
+    if (model_samples_of(&config->shape) == SAMPLES_OF_IMAGES)
+        evaluator->sequence = 1;
     weft_status status = device_open_with(device_cpu_name(config->activations), evaluator->kernels.set,
                                           (int)config->threads, &evaluator->device, error);
     if (status == WEFT_OK)
         status = model_describe(&config->shape, &evaluator->description, error);
-    if (status == WEFT_OK)
+    if (status == WEFT_OK && model_samples_of(&config->shape) == SAMPLES_OF_TOKENS)
         status = text_match_data(&evaluator->sources, &evaluator->text, error);
     if (status == WEFT_OK)
         status = open_data(evaluator, error);
@@ -201,6 +210,16 @@ static weft_status evaluator_evaluate(const struct evaluator *evaluator, struct 
     return status;
 }
 
+/* Rank 0 has the weights' settings. */
+static weft_status share_normalization(struct evaluator *evaluator, struct error *error)
+{
+    if (weft_comm_rank(evaluator->comm) == 0)
+        evaluator->normalization = run_data_normalization(pretrained_settings(evaluator->config->pretrained));
+    return library_error(
+        evaluator->context,
+        weft_broadcast(&evaluator->normalization, sizeof evaluator->normalization, WEFT_U8, 0, evaluator->comm), error);
+}
+
 weft_status evaluator_run(const struct evaluator_config *config, weft_context *context, weft_comm *comm,
                           struct evaluator_result *result, bool *speaks, struct error *error)
 {
@@ -216,6 +235,8 @@ weft_status evaluator_run(const struct evaluator_config *config, weft_context *c
         kernel_choice_reach(context, comm, config->kernels, config->activations, &evaluator.kernels, speaks, error);
     if (status == WEFT_OK)
         status = text_open_together(&evaluator.sources, context, comm, &evaluator.text, speaks, error);
+    if (status == WEFT_OK)
+        status = share_normalization(&evaluator, error);
     if (status == WEFT_OK)
         status = agreement_reach(context, comm, evaluator_prepare(&evaluator, error), error, speaks);
     if (status != WEFT_OK)
@@ -250,6 +271,7 @@ weft_status evaluator_run(const struct evaluator_config *config, weft_context *c
     }
     found.sequences = evaluator.sequences;
     found.sequence = evaluator.sequence;
+    found.reads_images = model_samples_of(&config->shape) == SAMPLES_OF_IMAGES;
     found.tokens = evaluator.sequences * evaluator.sequence;
     found.bytes_per_token = evaluator.text.bytes_per_token;
     found.weights = evaluator.description->weights;
