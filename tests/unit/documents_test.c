@@ -96,9 +96,8 @@ static int clean_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(blank_lines_separate_documents), TEST(a_heading_belongs_to_what_follows),
-        TEST(files_are_apart),                TEST(sentences_end_within_long_lines),
-        TEST(short_lines_are_not_split),
+        TEST(blank_lines_separate_documents),  TEST(a_heading_belongs_to_what_follows), TEST(files_are_apart),
+        TEST(sentences_end_within_long_lines), TEST(short_lines_are_not_split),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,10 +31,8 @@ static struct sample_source *must_open(const char *const *paths, size_t count, u
 static void must_read(struct sample_source *source, enum dataset_split split, uint64_t first, uint64_t samples,
                       struct rows *rows)
 {
-    const struct model_arrays arrays = {.tokens = rows->tokens[0],
-                                        .segments = rows->segments[0],
-                                        .lengths = rows->lengths,
-                                        .labels = rows->labels};
+    const struct model_arrays arrays = {
+        .tokens = rows->tokens[0], .segments = rows->segments[0], .lengths = rows->lengths, .labels = rows->labels};
     assert_int_equal(sample_source_read(source, split, first, samples, &arrays, NULL), WEFT_OK);
 }
 
@@ -124,7 +122,8 @@ static void the_identity_is_that_of_texts_and_labels(void **state)
                                            {"e.tsv", "x\ta\nz\tb\n"}};
     struct dataset_identity identities[5];
     for (int i = 0; i < 5; i++) {
-        const char *paths[] = {put(texts[i][0], texts[i][1]), put("the.test.tsv", i == 4 ? "x\tq\nz\tr" : "x\tq\ny\tr")};
+        const char *paths[] = {put(texts[i][0], texts[i][1]),
+                               put("the.test.tsv", i == 4 ? "x\tq\nz\tr" : "x\tq\ny\tr")};
         struct sample_source *source = must_open(paths, 2, 1);
         assert_int_equal(sample_source_identify(source, &identities[i], NULL), WEFT_OK);
         sample_source_close(source);

@@ -166,8 +166,8 @@ static void a_sample_depends_on_its_number_alone(void **state)
         assert_int_equal(alone.lengths[0], together.lengths[i]);
     }
     int32_t tokens[SEQUENCE], targets[PREDICTIONS]; /* ranks read some of the arrays */
-    assert_int_equal(
-        sample_source_read(again, DATASET_TRAIN, 1017, 1, &(struct model_arrays){.tokens = tokens}, NULL), WEFT_OK);
+    assert_int_equal(sample_source_read(again, DATASET_TRAIN, 1017, 1, &(struct model_arrays){.tokens = tokens}, NULL),
+                     WEFT_OK);
     assert_memory_equal(tokens, together.tokens[17], sizeof tokens);
     assert_int_equal(
         sample_source_read(again, DATASET_TRAIN, 1017, 1, &(struct model_arrays){.targets = targets}, NULL), WEFT_OK);

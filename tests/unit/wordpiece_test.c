@@ -46,8 +46,10 @@ static void words_are_those_of_BERT(void **state)
 static void other_scripts_are_cut_as_Unicode_says(void **state)
 {
     UNCASED("e\u0301 Z\u0351\u036b\u0343 \u0141\u00f3d\u017a", " e z \u0142odz"); /* the stroke is no accent */
-    UNCASED("\u0130stanbul \u03a3\u0391\u03a3 \u0401\u043b\u043a\u0430", " istanbul \u03c3\u03b1\u03c3 \u0435\u043b\u043a\u0430");
-    UNCASED("\u00bfQu\u00e9\u2026? \u201cso\u201d\u2014\u3002\uff0c", " \u00bf que \u2026 ? \u201c so \u201d \u2014 \u3002 \uff0c");
+    UNCASED("\u0130stanbul \u03a3\u0391\u03a3 \u0401\u043b\u043a\u0430",
+            " istanbul \u03c3\u03b1\u03c3 \u0435\u043b\u043a\u0430");
+    UNCASED("\u00bfQu\u00e9\u2026? \u201cso\u201d\u2014\u3002\uff0c",
+            " \u00bf que \u2026 ? \u201c so \u201d \u2014 \u3002 \uff0c");
     UNCASED("\uac00", " \u1100\u1161"); /* Hangul syllables are decomposed, as NFD does */
     CASED("\uac00", " \uac00");
     UNCASED("\U0001f600a\U0001f44d\U0001f3fd", " \U0001f600a\U0001f44d\U0001f3fd"); /* emoji are no punctuation */
@@ -59,7 +61,9 @@ static void other_scripts_are_cut_as_Unicode_says(void **state)
 static void controls_and_invalid_bytes_are_removed(void **state)
 {
     UNCASED("a\0b\x01\x7f c\x1b[0m", " ab c [ 0m");
-    UNCASED("a\u200bb\u00adc\ufeffd\ufffde\xc2\x85" "f", " abcdef");
+    UNCASED("a\u200bb\u00adc\ufeffd\ufffde\xc2\x85"
+            "f",
+            " abcdef");
     UNCASED("a\xff\xc3 b\xe2\x82", " a b");
     UNCASED("x\ue000\U000e0041y", " xy"); /* private use; a tag */
     UNCASED("\xff\x01\u200b", "");

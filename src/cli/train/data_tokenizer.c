@@ -21,8 +21,7 @@ static struct {
 static const struct cli_option options[] = {
     CLI_INTEGER("vocabulary", 'v', "N", &chosen.vocabulary, "8192", TOKENIZER_TRAINING_LEAST, TOKENIZER_VOCABULARY_MOST,
                 "size of the vocabulary"),
-    CLI_CHOICE("kind", 'k', "NAME", &chosen.kind, "byte-pairs", kinds,
-               "byte-pairs, of GPT-2, or wordpiece, of BERT"),
+    CLI_CHOICE("kind", 'k', "NAME", &chosen.kind, "byte-pairs", kinds, "byte-pairs, of GPT-2, or wordpiece, of BERT"),
     CLI_FLAG("cased", 0, &chosen.cased, "wordpiece: keep capitals and accents; default: remove them"),
     CLI_TEXT("output", 'o', "DIR", &chosen.output, NULL, "directory to create"),
 };
@@ -57,8 +56,7 @@ static weft_status data_tokenizer_learn(const struct text_files *texts, const vo
 {
     struct tokenizer_training *training;
     const struct wordpiece_rules rules = {.lower_case = !chosen.cased, .strip_accents = !chosen.cased};
-    weft_status status =
-        tokenizer_training_open(is_wordpiece() ? &rules : NULL, &training, error);
+    weft_status status = tokenizer_training_open(is_wordpiece() ? &rules : NULL, &training, error);
     if (status != WEFT_OK)
         return status;
     for (size_t i = 0; i < texts->count && status == WEFT_OK; i++)

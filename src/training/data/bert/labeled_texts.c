@@ -242,8 +242,7 @@ static weft_status labeled_check_classes(const struct labeled_texts *texts, cons
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < classes && status == WEFT_OK; i++)
         if (!seen[2 * i] || !seen[2 * i + 1])
-            status = error_set(error, WEFT_ERROR_DATA,
-                               "the class '%s' of '%s' is missing among the texts %s; %s",
+            status = error_set(error, WEFT_ERROR_DATA, "the class '%s' of '%s' is missing among the texts %s; %s",
                                text_printable(texts->classes.items[i]), path,
                                seen[2 * i] ? "that are held out" : "to train on",
                                texts->by_name ? "give both splits texts of each class"

@@ -59,7 +59,7 @@ static bool is_special(const struct masking *masking, int32_t token)
 }
 
 /* Find where the tokens or words that may be chosen begin. */
-static size_t find_groups(const struct masking *masking, const int32_t *row, size_t length)
+static size_t find_maskable(const struct masking *masking, const int32_t *row, size_t length)
 {
     size_t count = 0;
     for (size_t i = 1; i < length; i++) {
@@ -81,7 +81,7 @@ static size_t group_size(const struct masking *masking, const int32_t *row, size
 /* Mark `wanted` tokens or fewer: the groups in a random order (Fisher and Yates), as far as they fit. */
 static void choose_tokens(struct masking *masking, uint64_t stream, const int32_t *row, size_t length, size_t wanted)
 {
-    const size_t count = find_groups(masking, row, length);
+    const size_t count = find_maskable(masking, row, length);
     size_t marked = 0;
     memset(masking->chosen, 0, length);
     for (size_t i = 0; i < count && marked < wanted; i++) {

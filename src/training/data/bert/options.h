@@ -11,9 +11,9 @@
 struct tokenizer;
 
 struct bert_data_options {
-    uint64_t sequence;   /**< tokens of a sample, its padding included, at least BERT_SEQUENCE_LEAST */
-    uint64_t seed;       /**< of the order and of everything random */
-    uint64_t vocabulary; /**< of the model, at least the tokenizer's; 0: the tokenizer's */
+    uint64_t sequence;                 /**< tokens of a sample, its padding included, at least BERT_SEQUENCE_LEAST */
+    uint64_t seed;                     /**< of the order and of everything random */
+    uint64_t vocabulary;               /**< of the model, at least the tokenizer's; 0: the tokenizer's */
     const struct tokenizer *tokenizer; /**< WordPiece; used until the source is open */
     bool whole_words;                  /**< pre-training: mask all tokens of a word or none */
 };

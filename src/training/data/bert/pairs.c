@@ -138,10 +138,10 @@ static uint64_t pairs_take(const struct documents *documents, uint64_t document,
 }
 
 /* A number in [0, bound) other than `not`, which is below `bound`. */
-static uint64_t random_other(uint64_t stream, uint64_t index, uint64_t bound, uint64_t not)
+static uint64_t random_other(uint64_t stream, uint64_t index, uint64_t bound, uint64_t not )
 {
     const uint64_t number = random_below(stream, index, bound - 1);
-    return number + (number >= not);
+    return number + (number >= not );
 }
 
 static struct pair_texts pairs_choose(const struct pairs *pairs, enum dataset_split split, uint64_t stream,

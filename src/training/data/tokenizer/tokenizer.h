@@ -47,11 +47,7 @@
 
 struct tokenizer;
 
-enum tokenizer_kind {
-    TOKENIZER_BYTE_PAIRS,
-    TOKENIZER_WORDPIECE,
-    TOKENIZER_KINDS
-};
+enum tokenizer_kind { TOKENIZER_BYTE_PAIRS, TOKENIZER_WORDPIECE, TOKENIZER_KINDS };
 
 /** How WordPiece cleans a text. */
 struct wordpiece_rules {

@@ -68,7 +68,7 @@ static bool is_removed(int32_t character)
 
 static bool is_ideograph(int32_t character)
 {
-    static const int32_t blocks[][2] = {{0x3400, 0x4dbf},   {0x4e00, 0x9fff},   {0xf900, 0xfaff},  {0x20000, 0x2a6df},
+    static const int32_t blocks[][2] = {{0x3400, 0x4dbf},   {0x4e00, 0x9fff},   {0xf900, 0xfaff},   {0x20000, 0x2a6df},
                                         {0x2a700, 0x2b73f}, {0x2b740, 0x2b81f}, {0x2b820, 0x2ceaf}, {0x2f800, 0x2fa1f}};
     for (size_t i = 0; i < ARRAY_SIZE(blocks); i++)
         if (character >= blocks[i][0] && character <= blocks[i][1])
