@@ -111,16 +111,16 @@ static void resample_across_gray(const float *row, const struct resample_axis *a
 }
 
 weft_status image_resample(struct resampler *resampler, const struct image *image, const struct resample_box *box,
-                           uint32_t size, bool mirrored, float *pixels, struct error *error)
+                           struct image_size size, bool mirrored, float *pixels, struct error *error)
 {
     struct resample_axis *across = &resampler->across, *down = &resampler->down;
-    const size_t width = (size_t)image->width * image->channels, line = (size_t)size * image->channels;
+    const size_t width = (size_t)image->width * image->channels, line = (size_t)size.width * image->channels;
     const double shrink = image->shrink;
-    weft_status status =
-        axis_prepare(across, (box->x - image->left) / shrink, box->width / shrink, image->width, size, mirrored, error);
+    weft_status status = axis_prepare(across, (box->x - image->left) / shrink, box->width / shrink, image->width,
+                                      size.width, mirrored, error);
     if (status == WEFT_OK)
-        status =
-            axis_prepare(down, (box->y - image->top) / shrink, box->height / shrink, image->height, size, false, error);
+        status = axis_prepare(down, (box->y - image->top) / shrink, box->height / shrink, image->height, size.height,
+                              false, error);
     if (status == WEFT_OK)
         status = resample_reserve(&resampler->row, &resampler->row_room, width + RESAMPLE_LANES, error);
     if (status == WEFT_OK)
@@ -128,21 +128,21 @@ weft_status image_resample(struct resampler *resampler, const struct image *imag
     if (status != WEFT_OK)
         return status;
     /* Only the columns that count. */
-    const uint32_t left = mirrored ? size - 1 : 0, right = size - 1 - left;
+    const uint32_t left = mirrored ? size.width - 1 : 0, right = size.width - 1 - left;
     const size_t first = (size_t)across->first[left] * image->channels;
     const size_t end = ((size_t)across->first[right] + across->count[right]) * image->channels;
     memset(resampler->row + end, 0, RESAMPLE_LANES * sizeof *resampler->row);
-    for (uint32_t y = 0; y < size; y++) {
+    for (uint32_t y = 0; y < size.height; y++) {
         /* The lane that does not count falls on the next row, which comes later; the last row has none. */
-        float *to = y + 1 < size ? pixels + y * line : resampler->line;
+        float *to = y + 1 < size.height ? pixels + y * line : resampler->line;
         resample_down(image->pixels + down->first[y] * width + first, width, down->weights + y * down->most,
                       down->count[y], end - first, resampler->row + first);
         if (image->channels == 3)
-            resample_across_colors(resampler->row, across, size, to);
+            resample_across_colors(resampler->row, across, size.width, to);
         else
-            resample_across_gray(resampler->row, across, size, to);
+            resample_across_gray(resampler->row, across, size.width, to);
     }
-    memcpy(pixels + (size - 1) * line, resampler->line, line * sizeof *pixels);
+    memcpy(pixels + (size.height - 1) * line, resampler->line, line * sizeof *pixels);
     return WEFT_OK;
 }
 
