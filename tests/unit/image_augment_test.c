@@ -47,7 +47,8 @@ static void resizing_is_as_defined(void **state)
             for (uint32_t size = 1; size < 60; size += 11)
                 for (int mirrored = 0; mirrored < 2; mirrored++) {
                     float pixels[60 * 60 * 3];
-                    assert_int_equal(image_resample(&resampler, &image, &boxes[i], size, mirrored, pixels, NULL),
+                    assert_int_equal(image_resample(&resampler, &image, &boxes[i], (struct image_size){size, size},
+                                                    mirrored, pixels, NULL),
                                      WEFT_OK);
                     for (uint32_t at = 0; at < size * size * channels; at++) {
                         const uint32_t x = at / channels % size, y = at / channels / size;
@@ -70,7 +71,8 @@ static void same_size_is_a_copy(void **state)
     struct image image = smooth_image(2, 32, 32, 3);
     float pixels[32 * 32 * 3];
     const struct resample_box all = {0, 0, 32, 32};
-    assert_int_equal(image_resample(&resampler, &image, &all, 32, false, pixels, NULL), WEFT_OK);
+    assert_int_equal(image_resample(&resampler, &image, &all, (struct image_size){32, 32}, false, pixels, NULL),
+                     WEFT_OK);
     for (size_t i = 0; i < ARRAY_SIZE(pixels); i++)
         assert_true(pixels[i] == (float)image.pixels[i]);
     image_free(&image);

@@ -13,8 +13,8 @@ static struct image_plan make_plan(const struct image_recipe *recipe, struct ima
 static weft_status make_pixels(struct image_maker *maker, const struct image *image, const struct image_plan *plan,
                                const struct images_options *options, float *pixels, struct error *error)
 {
-    weft_status status =
-        image_resample(&maker->resampler, image, &plan->box, options->size, plan->mirrored, pixels, error);
+    const struct image_size size = {options->size, options->size};
+    weft_status status = image_resample(&maker->resampler, image, &plan->box, size, plan->mirrored, pixels, error);
     if (status == WEFT_OK)
         image_adjust(plan, &options->normalization, options->size, options->channels, pixels);
     return status;

@@ -54,9 +54,9 @@ static void axis_weigh(struct resample_axis *axis, uint32_t result, double cente
     axis->count[result] = (uint32_t)(end - first);
 }
 
-/* `begin` and `length` are those of the box in pixels of an image with `pixels`. */
+/* `begin` and `length` are those of the box in pixels of an image with `pixels`; mirrored results come from its end. */
 static weft_status axis_prepare(struct resample_axis *axis, double begin, double length, uint32_t pixels,
-                                uint32_t results, struct error *error)
+                                uint32_t results, bool mirrored, struct error *error)
 {
     const double step = length / results, half = step > 1 ? step : 1;
     int64_t low = (int64_t)floor(begin + 1e-6), high = (int64_t)ceil(begin + length - 1e-6);
@@ -64,7 +64,7 @@ static weft_status axis_prepare(struct resample_axis *axis, double begin, double
     high = high > (int64_t)pixels ? (int64_t)pixels : high <= low ? low + 1 : high;
     weft_status status = axis_reserve(axis, results, (size_t)ceil(2 * half) + 1, error);
     for (uint32_t i = 0; status == WEFT_OK && i < results; i++)
-        axis_weigh(axis, i, begin + (i + 0.5) * step, half, low, high);
+        axis_weigh(axis, mirrored ? results - 1 - i : i, begin + (i + 0.5) * step, half, low, high);
     return status;
 }
 
@@ -110,23 +110,17 @@ static void resample_across_gray(const float *row, const struct resample_axis *a
     }
 }
 
-static void resample_mirror(const float *line, uint32_t size, uint32_t channels, float *pixels)
-{
-    for (uint32_t x = 0; x < size; x++)
-        for (uint32_t c = 0; c < channels; c++)
-            pixels[x * channels + c] = line[(size - 1 - x) * channels + c];
-}
-
 weft_status image_resample(struct resampler *resampler, const struct image *image, const struct resample_box *box,
-                           uint32_t size, bool mirrored, float *pixels, struct error *error)
+                           struct image_size size, bool mirrored, float *pixels, struct error *error)
 {
     struct resample_axis *across = &resampler->across, *down = &resampler->down;
-    const size_t width = (size_t)image->width * image->channels, line = (size_t)size * image->channels;
+    const size_t width = (size_t)image->width * image->channels, line = (size_t)size.width * image->channels;
     const double shrink = image->shrink;
-    weft_status status =
-        axis_prepare(across, (box->x - image->left) / shrink, box->width / shrink, image->width, size, error);
+    weft_status status = axis_prepare(across, (box->x - image->left) / shrink, box->width / shrink, image->width,
+                                      size.width, mirrored, error);
     if (status == WEFT_OK)
-        status = axis_prepare(down, (box->y - image->top) / shrink, box->height / shrink, image->height, size, error);
+        status = axis_prepare(down, (box->y - image->top) / shrink, box->height / shrink, image->height, size.height,
+                              false, error);
     if (status == WEFT_OK)
         status = resample_reserve(&resampler->row, &resampler->row_room, width + RESAMPLE_LANES, error);
     if (status == WEFT_OK)
@@ -134,21 +128,21 @@ weft_status image_resample(struct resampler *resampler, const struct image *imag
     if (status != WEFT_OK)
         return status;
     /* Only the columns that count. */
-    const size_t first = (size_t)across->first[0] * image->channels;
-    const size_t end = ((size_t)across->first[size - 1] + across->count[size - 1]) * image->channels;
+    const uint32_t left = mirrored ? size.width - 1 : 0, right = size.width - 1 - left;
+    const size_t first = (size_t)across->first[left] * image->channels;
+    const size_t end = ((size_t)across->first[right] + across->count[right]) * image->channels;
     memset(resampler->row + end, 0, RESAMPLE_LANES * sizeof *resampler->row);
-    for (uint32_t y = 0; y < size; y++) {
+    for (uint32_t y = 0; y < size.height; y++) {
+        /* The lane that does not count falls on the next row, which comes later; the last row has none. */
+        float *to = y + 1 < size.height ? pixels + y * line : resampler->line;
         resample_down(image->pixels + down->first[y] * width + first, width, down->weights + y * down->most,
                       down->count[y], end - first, resampler->row + first);
         if (image->channels == 3)
-            resample_across_colors(resampler->row, across, size, resampler->line);
+            resample_across_colors(resampler->row, across, size.width, to);
         else
-            resample_across_gray(resampler->row, across, size, resampler->line);
-        if (mirrored)
-            resample_mirror(resampler->line, size, image->channels, pixels + y * line);
-        else
-            memcpy(pixels + y * line, resampler->line, line * sizeof *pixels);
+            resample_across_gray(resampler->row, across, size.width, to);
     }
+    memcpy(pixels + (size.height - 1) * line, resampler->line, line * sizeof *pixels);
     return WEFT_OK;
 }
 

@@ -34,11 +34,11 @@ struct resampler {
 };
 
 /**
- * Resize the box to `size` x `size` pixels, from left to right or mirrored. `pixels` receives size x size x channels
- * numbers from 0 to 255. The box must lie within the region that the image was decoded for. Errors: MEMORY.
+ * Resize the box to `size`, from left to right or mirrored. `pixels` receives height x width x channels numbers from 0 to
+ * 255. The box must lie within the region that the image was decoded for. Errors: MEMORY.
  */
 weft_status image_resample(struct resampler *resampler, const struct image *image, const struct resample_box *box,
-                           uint32_t size, bool mirrored, float *pixels, struct error *error);
+                           struct image_size size, bool mirrored, float *pixels, struct error *error);
 
 void resampler_free(struct resampler *resampler);
 
