@@ -16,12 +16,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TAPS_MOST (CONVOLUTION_KERNEL_MOST * CONVOLUTION_KERNEL_MOST)
+#define IMAGE_TILE 96 /**< most rows of a tile */
+#define IMAGE_ROOM 16 /**< floats after the last row of scratch memory: rows are read a register at a time */
+#define TAPS_MOST  (CONVOLUTION_KERNEL_MOST * CONVOLUTION_KERNEL_MOST)
 
 enum source_mode {
     SOURCE_PLAIN,      /**< x */
     SOURCE_NORMALIZED, /**< rectifier(factor x + offset) */
-    SOURCE_SLOPE,      /**< factor x + of_y y + offset */
+    SOURCE_SLOPE,      /**< factor x + of_y y + offset: the gradient of y from the slope x */
 };
 
 /** An array of activations that is read, `channels` in a row. */
@@ -30,7 +32,7 @@ struct image_source {
     float lower, upper; /**< the rectifier's bounds */
     size_t channels;
     const void *x;
-    const void *y;        /**< SOURCE_SLOPE; NULL: of_y is 0 */
+    const void *y;        /**< SOURCE_SLOPE */
     const float *factors; /**< of each channel */
     const float *offsets;
     const float *of_y;
@@ -99,7 +101,7 @@ struct image_kernels {
 
     /** Write panels `first` to first + count - 1: taps x channels rows of `panel` floats each. */
     void (*pack)(const struct packing *packing, size_t first, size_t count, const void *weights, float *packed);
-    /** Rows of a tile for results of so many columns. */
+    /** Rows of a tile of product_rows() for results of so many columns. */
     size_t (*tile_rows)(size_t columns);
     /** Floats of scratch for a tile of product_rows(), or of product_weights(). */
     size_t (*tile_scratch)(const struct gather *gather, size_t channels, size_t columns);
@@ -110,7 +112,7 @@ struct image_kernels {
     /** Columns of the left matrix in a block of the gradient of weights. */
     size_t block;
     /** Add products of `x`, columns first_column to first_column + columns - 1 of the gathered matrix, with `gradient` over
-     * these rows, at most tile_rows(), to `sums`: columns x panels of gradient's channels. */
+     * these rows, at most IMAGE_TILE, to `sums`: columns x panels of gradient's channels. */
     void (*product_weights)(const struct gather *gather, const struct image_source *x,
                             const struct image_source *gradient, size_t first_column, size_t columns, size_t first,
                             size_t rows, float *sums, float *scratch);
@@ -132,7 +134,7 @@ struct image_kernels {
 
     /** Rows first to first + rows - 1. out = rectifier(factor y + offset + x), with x NULL: 0. */
     void (*normalize)(const struct image_source *y, size_t first, size_t rows, const float *x, float *out);
-    /** gradient = slope in place and, unless NULL, to d; sums as SINK_SLOPE. `scratch`: a row of floats. */
+    /** gradient = slope in place, and to the sink's out; sums as SINK_SLOPE. */
     void (*normalize_backward)(const struct image_sink *sink, size_t first, size_t rows, const float *x,
                                float *gradient, struct image_sums *sums);
     /** Lines first to first + count - 1 of out. */

@@ -31,7 +31,7 @@ static size_t convolution_tile_rows(size_t columns)
 /* Rows of a panel in a block: as equal as possible. */
 static size_t panel_inner(size_t inner)
 {
-    const size_t blocks = (inner + PANEL_INNER - 1) / PANEL_INNER;
+    const size_t blocks = inner ? (inner + PANEL_INNER - 1) / PANEL_INNER : 1;
     return convolution_round((inner + blocks - 1) / blocks, 8);
 }
 
@@ -230,9 +230,9 @@ static bool gathers_whole_rows(const struct gather *gather)
            gather->height == gather->source_height && gather->width == gather->source_width;
 }
 
-static void convolution_rows(const struct gather *gather, const struct image_source *source, const float *packed,
-                             size_t first, size_t rows, const struct scatter *scatter, const struct image_sink *sink,
-                             struct image_sums *sums, float *scratch)
+static void convolution_product_rows(const struct gather *gather, const struct image_source *source,
+                                     const float *packed, size_t first, size_t rows, const struct scatter *scatter,
+                                     const struct image_sink *sink, struct image_sums *sums, float *scratch)
 {
     const size_t inner = gather->taps * source->channels, block = panel_inner(inner);
     const size_t c_row = convolution_round(sink->channels, PANEL) + STRIDE_EXTRA, a_row = gathered_stride(block);
@@ -293,13 +293,15 @@ static void source_panels(const struct image_source *source, size_t first, size_
 {
     if (source->mode == SOURCE_PLAIN)
         panels_of(source, SOURCE_PLAIN, first, rows, to);
+    else if (source->mode == SOURCE_NORMALIZED)
+        panels_of(source, SOURCE_NORMALIZED, first, rows, to);
     else
         panels_of(source, SOURCE_SLOPE, first, rows, to);
 }
 
-static void product_weights(const struct gather *gather, const struct image_source *x,
-                            const struct image_source *gradient, size_t first_column, size_t columns, size_t first,
-                            size_t rows, float *sums, float *scratch)
+static void convolution_product_weights(const struct gather *gather, const struct image_source *x,
+                                        const struct image_source *gradient, size_t first_column, size_t columns,
+                                        size_t first, size_t rows, float *sums, float *scratch)
 {
     const size_t width = convolution_round(gradient->channels, PANEL), a_inner = gathered_stride(BLOCK);
     float *panels = scratch, *gathered = scratch + IMAGE_TILE * (width + STRIDE_EXTRA);

@@ -65,7 +65,7 @@ VECTOR_FUNCTION void depthwise_line(const size_t kernel, const float *const line
                                     size_t first, size_t count, size_t stride, float *out)
 {
     for (size_t c = 0; c < count; c += LANES) {
-        vector weights[kernel <= 3 ? 9 : 1];
+        vector weights[9];
         if (kernel <= 3)
 #pragma GCC unroll 9
             for (size_t t = 0; t < kernel * kernel; t++)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading and writing the channels of positions: what convolutions, batch norms and pools have in common. */
 
-#define IMAGE_TILE 96 /* most rows of a tile */
-
 /* ---- reading ---- */
 
 /* Channels c to c + count - 1, or LANES if that is less, of the row that begins at element `at`. */
