@@ -4,6 +4,7 @@
  * stage, pipeline schedule, recomputation, precision, dropout, micro-batches, optimizer) occurs in some combination. All
  * weights and optimizer state are compared with those of plain loops over layers, micro-batches and elements.
  */
+#include "../bert_support.h"
 #include "../world.h"
 #include "training/model/passes.h"
 #include "training/parallel/execute/executor.h"
@@ -38,6 +39,8 @@ static const struct model_shape networks[] = {
      .vocabulary = VOCABULARY,
      .untied = true},
     {.kind = "mlp", .layers = 6, .width = 16, .window = 3, .hidden = 64, .context = 12, .vocabulary = VOCABULARY},
+    {.kind = "bert", .layers = 4, .heads = 2, .width = 32, .context = 12, .vocabulary = VOCABULARY},
+    {.kind = "bert", .layers = 4, .heads = 2, .width = 32, .context = 12, .vocabulary = VOCABULARY, .classes = 3},
 };
 
 static const struct pipeline_setting {
@@ -61,7 +64,7 @@ enum { NETWORK, DATA, ZERO, PIPELINE, RECOMPUTE, PRECISION, DROPOUT, BATCHES, OP
 
 static const enum optimizer_kind optimizers[] = {OPTIMIZER_ADAMW, OPTIMIZER_SGD, OPTIMIZER_LAMB, OPTIMIZER_LARS};
 
-static const unsigned values_of[SETTINGS] = {4, 4, 5, 9, 4, 6, 2, 4, 4, 2};
+static const unsigned values_of[SETTINGS] = {6, 4, 5, 9, 4, 6, 2, 4, 4, 2};
 
 struct combination {
     unsigned values[SETTINGS];
@@ -146,6 +149,10 @@ static struct model_options options_of(const struct combination *combination)
 /* Tokens are functions of their numbers. */
 static weft_status read_tokens(void *context, uint64_t number, const struct model_arrays *arrays, struct error *error)
 {
+    if (arrays->lengths) { /* a BERT */
+        bert_arrays_fill(arrays, 1000 * number, BATCH, SEQUENCE, VOCABULARY, 0);
+        return WEFT_OK;
+    }
     for (uint64_t i = 0; i < TOKENS; i++) {
         if (arrays->tokens)
             arrays->tokens[i] = (int32_t)((number * 7919 + i * i * 31 + 5) % VOCABULARY);
@@ -183,19 +190,17 @@ static double serial_pass(struct serial *serial, struct model *model, struct dev
                           uint64_t number, float *gradients)
 {
     const struct model_description *description = serial->description;
-    int32_t tokens[TOKENS], targets[TOKENS];
+    struct model_arrays inputs;
+    struct model_batch batch = {.seed = 9, .sample = number * BATCH, .loss_scale = loss_scale_of(serial->combination)};
     struct error error = {0};
     double loss = 0;
     float *gradient = calloc(TOKENS * description->widest, sizeof *gradient);
-    read_tokens(NULL, number, &(struct model_arrays){.tokens = tokens, .targets = targets}, NULL);
-    assert_int_equal(model_slot_load(model, 0,
-                                     &(struct model_batch){.tokens = tokens,
-                                                           .targets = targets,
-                                                           .seed = 9,
-                                                           .sample = number * BATCH,
-                                                           .loss_scale = loss_scale_of(serial->combination)},
-                                     &error),
-                     WEFT_OK);
+    assert_int_equal(model_arrays_allocate(description, NULL, SEQUENCE, BATCH, &inputs, &error), WEFT_OK);
+    read_tokens(NULL, number, &inputs, NULL);
+    for (enum model_input input = 0; input < MODEL_INPUTS; input++)
+        batch.inputs[input] = inputs.of[input];
+    assert_int_equal(model_slot_load(model, 0, &batch, &error), WEFT_OK);
+    model_arrays_free(&inputs);
     for (size_t layer = 0; layer < description->layer_count; layer++) {
         const struct layer_arrays arrays =
             model_layer_arrays(description, device, layer, serial->values, activations, gradients);
