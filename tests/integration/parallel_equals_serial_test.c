@@ -4,6 +4,7 @@
  * stage, pipeline schedule, recomputation, precision, dropout, micro-batches, optimizer) occurs in some combination. All
  * weights and optimizer state are compared with those of plain loops over layers, micro-batches and elements.
  */
+#include "../bert_support.h"
 #include "../world.h"
 #include "training/model/passes.h"
 #include "training/parallel/execute/executor.h"
@@ -42,6 +43,8 @@ static const struct model_shape networks[] = {
     {.kind = "resnet", .layers = 18, .image = 8, .channels = 1, .classes = CLASSES, .multiplier = 0.125},
     {.kind = "mobilenet-v2", .image = 8, .channels = 1, .classes = CLASSES, .multiplier = 0.125},
     {.kind = "mobilenet-v1", .image = 8, .channels = 3, .classes = CLASSES, .multiplier = 0.125}, /* frozen norms */
+    {.kind = "bert", .layers = 4, .heads = 2, .width = 32, .context = 12, .vocabulary = VOCABULARY},
+    {.kind = "bert", .layers = 4, .heads = 2, .width = 32, .context = 12, .vocabulary = VOCABULARY, .classes = 3},
 };
 #define FROZEN_NORMS 6
 
@@ -66,7 +69,7 @@ enum { NETWORK, DATA, ZERO, PIPELINE, RECOMPUTE, PRECISION, DROPOUT, BATCHES, OP
 
 static const enum optimizer_kind optimizers[] = {OPTIMIZER_ADAMW, OPTIMIZER_SGD, OPTIMIZER_LAMB, OPTIMIZER_LARS};
 
-static const unsigned values_of[SETTINGS] = {7, 4, 5, 9, 4, 6, 2, 4, 4, 2};
+static const unsigned values_of[SETTINGS] = {9, 4, 5, 9, 4, 6, 2, 4, 4, 2};
 
 struct combination {
     unsigned values[SETTINGS];
@@ -165,6 +168,10 @@ static struct model_options options_of(const struct combination *combination)
 /* Tokens and pixels are functions of their numbers. `context` is the combination. */
 static weft_status read_arrays(void *context, uint64_t number, const struct model_arrays *arrays, struct error *error)
 {
+    if (arrays->lengths) { /* a BERT */
+        bert_arrays_fill(arrays, 1000 * number, BATCH, SEQUENCE, VOCABULARY, 0);
+        return WEFT_OK;
+    }
     const struct model_shape *shape = &networks[((const struct combination *)context)->values[NETWORK]];
     const bool images = shape->image > 0;
     for (uint64_t i = 0; arrays->tokens && i < TOKENS; i++)

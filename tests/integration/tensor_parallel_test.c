@@ -3,6 +3,7 @@
  * Steps on a tensor axis: close to steps on one rank, gradient by gradient and loss by loss; and the same bits on every
  * mesh with that axis, under any placement, on any nodes.
  */
+#include "../bert_support.h"
 #include "../world.h"
 #include "training/parallel/execute/executor.h"
 
@@ -36,6 +37,8 @@ static const struct model_shape networks[] = {
      .vocabulary = VOCABULARY,
      .untied = true},
     {.kind = "mlp", .layers = 3, .width = 16, .window = 3, .hidden = 64, .context = 12, .vocabulary = VOCABULARY},
+    {.kind = "bert", .layers = 2, .heads = 4, .width = 32, .context = 12, .vocabulary = VOCABULARY},
+    {.kind = "bert", .layers = 2, .heads = 4, .width = 32, .context = 12, .vocabulary = VOCABULARY, .classes = 3},
 };
 
 static const struct precision {
@@ -75,7 +78,11 @@ struct outcome {
 /* Tokens are functions of their numbers. */
 static weft_status read_tokens(void *context, uint64_t number, const struct model_arrays *arrays, struct error *error)
 {
-    number %= 10; /* few, so that they are learnt */
+    number %= 10;          /* few, so that they are learnt */
+    if (arrays->lengths) { /* a BERT */
+        bert_arrays_fill(arrays, 1000 * number, BATCH, SEQUENCE, VOCABULARY, 0);
+        return WEFT_OK;
+    }
     for (uint64_t i = 0; i < TOKENS; i++) {
         if (arrays->tokens)
             arrays->tokens[i] = (int32_t)((number * 7919 + i * i * 31 + 5) % VOCABULARY);

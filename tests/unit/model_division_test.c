@@ -12,6 +12,8 @@ static const struct model_shape shapes[] = {
     {.kind = "llama", .layers = 2, .heads = 8, .kv_heads = 4, .width = 64, .context = 12, .vocabulary = 303},
     {.kind = "llama", .layers = 1, .heads = 4, .width = 32, .context = 12, .vocabulary = 70, .untied = true},
     {.kind = "mlp", .layers = 3, .width = 16, .window = 3, .hidden = 64, .context = 12, .vocabulary = 301},
+    {.kind = "bert", .layers = 2, .heads = 4, .width = 32, .context = 12, .vocabulary = 301},
+    {.kind = "bert", .layers = 2, .heads = 4, .width = 32, .context = 12, .vocabulary = 301, .classes = 3},
 };
 
 static struct model_description *describe(const struct model_shape *shape, size_t ranks, size_t rank)

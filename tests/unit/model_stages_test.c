@@ -4,6 +4,7 @@
  * description, its own arrays and a model with several slots. Micro-batches are computed in random order, with rows and
  * gradients handed over between stages. Every loss, gradient and weight must have the bits of the whole network's.
  */
+#include "../bert_support.h"
 #include "training/model/passes.h"
 #include "training/optimizer/optimizer.h"
 
@@ -29,6 +30,8 @@ static const struct model_shape shapes[] = {
      .untied = true},
     {.kind = "llama", .layers = 2, .heads = 4, .width = 24, .context = 12, .vocabulary = VOCABULARY},
     {.kind = "mlp", .layers = 3, .width = 10, .window = 4, .hidden = 30, .context = 12, .vocabulary = VOCABULARY},
+    {.kind = "bert", .layers = 2, .heads = 3, .width = 24, .context = 12, .vocabulary = VOCABULARY},
+    {.kind = "bert", .layers = 2, .heads = 3, .width = 24, .context = 12, .vocabulary = VOCABULARY, .classes = 3},
 };
 
 /* How a network is computed. Stage s belongs to rank s % ranks. */
@@ -67,6 +70,8 @@ struct fixture {
     size_t layers;
     size_t stage_of[LAYERS_MOST];
     int32_t tokens[MICRO_BATCHES][TOKENS + 1];
+    struct bert_sample_arrays samples[MICRO_BATCHES];
+    struct model_batch batches[MICRO_BATCHES];
     struct whole whole;
     struct rank ranks[LAYERS_MOST];
     void *rows[MICRO_BATCHES][LAYERS_MOST]; /* that enter a stage */
@@ -75,8 +80,10 @@ struct fixture {
 
 static struct model_batch batch_of(const struct fixture *fixture, size_t micro_batch)
 {
-    const int32_t *tokens = fixture->tokens[micro_batch];
-    return (struct model_batch){.tokens = tokens, .targets = tokens + 1, .seed = 7, .sample = micro_batch * BATCH};
+    struct model_batch batch = fixture->batches[micro_batch];
+    batch.seed = 7;
+    batch.sample = micro_batch * BATCH;
+    return batch;
 }
 
 /* ---- the whole network ---- */
@@ -162,9 +169,14 @@ static void rank_open(struct fixture *fixture, const struct model_shape *shape, 
 static void fixture_open(struct fixture *fixture, const struct model_shape *shape, const struct variant *variant)
 {
     *fixture = (struct fixture){.variant = *variant, .device = open_device(variant->device, 1)};
-    for (size_t m = 0; m < MICRO_BATCHES; m++)
-        for (size_t i = 0; i <= TOKENS; i++)
-            fixture->tokens[m][i] = (int32_t)random_below(m, i, VOCABULARY);
+    for (size_t m = 0; m < MICRO_BATCHES; m++) {
+        int32_t *tokens = fixture->tokens[m];
+        fill_below(tokens, TOKENS + 1, m, VOCABULARY);
+        fixture->batches[m] = (struct model_batch){.tokens = tokens, .targets = tokens + 1};
+        if (strcmp(shape->kind, "bert") == 0)
+            fixture->batches[m] =
+                bert_batch_make(&fixture->samples[m], 100 * m, BATCH, SEQUENCE, VOCABULARY, shape->classes);
+    }
     whole_open(fixture, shape);
     const struct model_description *description = fixture->whole.arrays.description;
     const size_t widest = TOKENS * description->widest;

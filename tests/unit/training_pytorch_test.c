@@ -3,11 +3,11 @@
  * Fifty steps of training as PyTorch 1.13 takes them in single precision, from the same weights and tokens: forward,
  * backward, clipping, the learning rate, AdamW. The tables are what training_pytorch.py prints: the loss of each step.
  */
+#include "../bert_support.h"
 #include "training/model/model.h"
 #include "training/optimizer/learning_rate.h"
 #include "training/optimizer/optimizer.h"
 
-#include "bert_support.h"
 #include "tensor_support.h"
 
 #define STEPS         50
