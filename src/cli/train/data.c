@@ -18,7 +18,8 @@ static struct {
 } chosen;
 
 static const struct cli_option options[] = {
-    CLI_TEXT("tokenizer", 't', "DIR", &chosen.tokenizer, NULL, "directory with vocab.json and merges.txt"),
+    CLI_TEXT("tokenizer", 't', "DIR", &chosen.tokenizer, NULL,
+             "directory with vocab.json and merges.txt, or with vocab.txt"),
     CLI_TEXT("output", 'o', "DIR", &chosen.output, NULL, "directory to create"),
     CLI_NUMBER("held-out", 0, "SHARE", &chosen.held_out, "0.1", 0, 0.9,
                "share of the text kept for evaluation; 0: none"),

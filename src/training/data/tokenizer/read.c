@@ -246,9 +246,10 @@ static weft_status tokenizer_find_files(const char *directory, enum tokenizer_ki
     bool has_vocabulary = file_exists(vocabulary), has_merges = file_exists(other);
     if (has_vocabulary && has_merges)
         return WEFT_OK;
-    return error_set(error, WEFT_ERROR_DATA, "the directory '%s' is not a tokenizer: it has no %s%s%s", directory,
-                     has_vocabulary ? "" : "vocab.json (or encoder.json, or vocab.txt)",
-                     has_vocabulary || has_merges ? "" : " and no ", has_merges ? "" : "merges.txt (or vocab.bpe)");
+    return error_set(error, WEFT_ERROR_DATA, "the directory '%s' is not a tokenizer: it has no %s%s%s%s", directory,
+                     has_vocabulary ? "" : "vocab.json (or encoder.json)",
+                     has_vocabulary || has_merges ? "" : " and no ", has_merges ? "" : "merges.txt (or vocab.bpe)",
+                     has_vocabulary ? "" : ", nor vocab.txt, as BERT's have");
 }
 
 weft_status tokenizer_open(const char *directory, struct tokenizer **tokenizer, struct error *error)
