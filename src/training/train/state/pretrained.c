@@ -263,7 +263,8 @@ static weft_status pretrained_check_others(const struct pretrained *pretrained,
             return error_set(error, WEFT_ERROR_DATA, "'%s' has tensor '%s' twice, with and without '" PREFIX "'",
                              pretrained->path, name);
         if (parameter || text_ends_in(name, ".attn.bias") || text_ends_in(name, ".attn.masked_bias") ||
-            text_ends_in(name, ".rotary_emb.inv_freq")) /* what public files keep besides weights */
+            text_ends_in(name, ".rotary_emb.inv_freq") ||
+            text_ends_in(name, ".num_batches_tracked")) /* what public files keep besides weights */
             continue;
         if (strcmp(name, "lm_head.weight") != 0)
             return error_set(error, WEFT_ERROR_DATA,

@@ -82,8 +82,9 @@ static weft_status write_files(const struct weights *weights, const struct check
     weft_status status = file_join(path, directory, "model.safetensors", error);
     if (status == WEFT_OK)
         status = safetensors_write(path, weights->tensors, weights->description->parameter_count, &digest, error);
-    if (status == WEFT_OK)
-        status = file_join(path, directory, PUBLIC_CONFIG_NAME, error);
+    if (status != WEFT_OK || weights->description->shape.image) /* torchvision's files have no config.json */
+        return status;
+    status = file_join(path, directory, PUBLIC_CONFIG_NAME, error);
     if (status == WEFT_OK)
         status = public_config_format(&weights->description->shape, type, &text, error);
     if (status != WEFT_OK)
