@@ -7,7 +7,8 @@
 #include <string.h>
 
 /* The sorted names in a directory that are directories, or images. */
-static weft_status list_names(const char *directory, bool directories, struct string_list *names, struct error *error)
+static weft_status list_class_names(const char *directory, bool directories, struct string_list *names,
+                                    struct error *error)
 {
     DIR *listing = file_listing_open(AT_FDCWD, directory, 0);
     if (!listing)
@@ -35,7 +36,7 @@ static weft_status read_class(struct image_set *set, enum dataset_split split, c
                               struct error *error)
 {
     struct string_list names = {0};
-    weft_status status = list_names(directory, false, &names, error);
+    weft_status status = list_class_names(directory, false, &names, error);
     if (status == WEFT_OK && names.count == 0)
         status = error_set(error, WEFT_ERROR_DATA,
                            "the directory of a class '%s' has no .jpg, .jpeg or .png files; add some or remove it",
@@ -50,11 +51,12 @@ static weft_status read_class(struct image_set *set, enum dataset_split split, c
 }
 
 /* Read a directory per class. The first such place names the classes; another one must have the same. */
-static weft_status read_classes(struct image_set *set, enum dataset_split split, const char *root, struct error *error)
+static weft_status read_class_directories(struct image_set *set, enum dataset_split split, const char *root,
+                                          struct error *error)
 {
     struct string_list names = {0};
     const bool first = set->classes.count == 0;
-    weft_status status = list_names(root, true, &names, error);
+    weft_status status = list_class_names(root, true, &names, error);
     for (size_t i = 0; i < names.count && status == WEFT_OK; i++) {
         char directory[FILE_PATH_BYTES];
         if (first)
@@ -81,7 +83,7 @@ weft_status image_set_read_directories(struct image_set *set, struct error *erro
     if (status != WEFT_OK)
         return status;
     if (!file_is_directory(path)) {
-        status = read_classes(set, DATASET_TRAIN, set->path, error);
+        status = read_class_directories(set, DATASET_TRAIN, set->path, error);
         if (status == WEFT_OK && set->classes.count == 0)
             status = error_set(error, WEFT_ERROR_DATA,
                                "'%s' is no data set of images: it has neither directories for classes, nor train/ and "
@@ -89,12 +91,12 @@ weft_status image_set_read_directories(struct image_set *set, struct error *erro
                                set->path);
         return status;
     }
-    status = read_classes(set, DATASET_TRAIN, path, error);
+    status = read_class_directories(set, DATASET_TRAIN, path, error);
     for (size_t i = 0; i < ARRAY_SIZE(held_out) && !set->by_name && status == WEFT_OK; i++) {
         status = file_join(path, set->path, held_out[i], error);
         if (status == WEFT_OK && file_is_directory(path) && set->classes.count > 0) {
             set->by_name = true;
-            status = read_classes(set, DATASET_HELD_OUT, path, error);
+            status = read_class_directories(set, DATASET_HELD_OUT, path, error);
         }
     }
     return status;

@@ -122,8 +122,8 @@ static weft_status shrink_image(struct image_packing *packing, struct image_size
 }
 
 /* Decode an image whole. Sets its size, and whether it is to be made smaller. */
-static weft_status check_image(struct image_packing *packing, const struct image_entry *entry, struct image_size *size,
-                               bool *shrinks, struct error *error)
+static weft_status check_whole_image(struct image_packing *packing, const struct image_entry *entry,
+                                     struct image_size *size, bool *shrinks, struct error *error)
 {
     const struct image_fetch *fetch = &packing->fetch;
     const uint32_t most = packing->options->size;
@@ -143,7 +143,7 @@ static weft_status pack_image(struct image_packing *packing, enum dataset_split 
     struct image_size size;
     struct error found = {0};
     bool shrinks;
-    weft_status status = check_image(packing, entry, &size, &shrinks, &found);
+    weft_status status = check_whole_image(packing, entry, &size, &shrinks, &found);
     if (status == WEFT_ERROR_DATA && packing->options->skip) {
         packing->packed.skipped++;
         return WEFT_OK;

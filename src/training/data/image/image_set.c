@@ -177,7 +177,7 @@ static weft_status check_classes(const struct image_set *set, struct error *erro
 
 /* ---- opening ---- */
 
-static bool has_entry(const char *directory, bool (*matches)(const char *name))
+static bool directory_has(const char *directory, bool (*matches)(const char *name))
 {
     DIR *listing = file_listing_open(AT_FDCWD, directory, 0);
     const char *name;
@@ -203,11 +203,11 @@ static weft_status image_set_read(struct image_set *set, struct error *error)
     const char *path = set->path;
     if (!file_exists(path))
         return error_set(error, WEFT_ERROR_DATA, "there is no '%s'; give a directory of images", path);
-    if (file_is_directory(path) && has_entry(path, is_idx_name)) {
+    if (file_is_directory(path) && directory_has(path, is_idx_name)) {
         set->layout = LAYOUT_IDX;
         return image_set_read_idx(set, error);
     }
-    if (is_shard_name(path) || (file_is_directory(path) && has_entry(path, is_shard_name))) {
+    if (is_shard_name(path) || (file_is_directory(path) && directory_has(path, is_shard_name))) {
         set->layout = LAYOUT_SHARDS;
         return image_set_read_shards(set, error);
     }

@@ -123,8 +123,8 @@ static void mix_group(const struct images *images, uint64_t first, float share, 
 }
 
 /* Make a group; without pixels where `group` has none. */
-static weft_status make_group(const void *context, struct image_maker *maker, enum dataset_split split, uint64_t number,
-                              struct image_group *group, struct error *error)
+static weft_status make_image_group(const void *context, struct image_maker *maker, enum dataset_split split,
+                                    uint64_t number, struct image_group *group, struct error *error)
 {
     const struct images *images = context;
     const size_t floats = (size_t)images->options.size * images->options.size * images->options.channels;
@@ -178,7 +178,7 @@ static weft_status read_targets(const struct images *images, enum dataset_split 
     for (uint64_t number = first / images->group; status == WEFT_OK && number <= (first + samples - 1) / images->group;
          number++) {
         struct image_group group = {0};
-        status = make_group(images, NULL, split, number, &group, error);
+        status = make_image_group(images, NULL, split, number, &group, error);
         if (status == WEFT_OK)
             copy_group(images, &group, number, first, samples, arrays);
     }
@@ -410,7 +410,7 @@ static weft_status images_prepare(struct images *images, const char *path, struc
     status = try_images(images, error);
     if (status != WEFT_OK)
         return status;
-    const struct image_group_maker maker = {make_group, images};
+    const struct image_group_maker maker = {make_image_group, images};
     return image_pool_open(&maker, options->threads,
                            (size_t)options->size * options->size * options->channels * images->group,
                            options->memory ? options->memory : IMAGES_MEMORY, &images->pool, error);

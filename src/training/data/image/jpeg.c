@@ -121,7 +121,7 @@ static void jpeg_choose_colors(struct jpeg_decompress_struct *jpeg, uint32_t cha
         jpeg->out_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
 }
 
-/* Adobe writes inks inverted: 255 is none of it. */
+/* Adobe writes inks inverted: 255 is no ink. */
 static void jpeg_convert_cmyk(const JSAMPLE *inks, bool inverted, uint32_t width, uint32_t channels, uint8_t *pixels)
 {
     for (uint32_t x = 0; x < width; x++, inks += 4, pixels += channels) {

@@ -12,7 +12,7 @@
 
 #include "training/data/image/image.h"
 
-/** A box in pixels of the whole image, of which `struct image` has a region; it need not lie on whole pixels. */
+/** A box in pixels of the whole image, where a struct image may have a region only. It need not lie on whole pixels. */
 struct resample_box {
     double x, y, width, height;
 };
