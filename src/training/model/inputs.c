@@ -26,6 +26,16 @@ struct model_inputs model_inputs_of(const struct model_description *description,
     return inputs;
 }
 
+bool model_predicts_next(const struct model_inputs *inputs, size_t sequence)
+{
+    for (enum model_input input = 0; input < MODEL_INPUTS; input++) {
+        const bool is_read = input == INPUT_TOKENS || input == INPUT_TARGETS;
+        if (inputs->elements[input] != (is_read ? sequence : 0))
+            return false;
+    }
+    return true;
+}
+
 bool model_reads_input(const struct model_description *description, const bool *layers,
                        const struct model_inputs *inputs, enum model_input input)
 {

@@ -72,6 +72,9 @@ struct model_inputs {
 /** A language model reads tokens and the targets one further, both batch x sequence; networks say what else there is. */
 struct model_inputs model_inputs_of(const struct model_description *description, size_t sequence);
 
+/** Whether a network reads tokens and the targets one further, and nothing else: a language model, which can generate. */
+bool model_predicts_next(const struct model_inputs *inputs, size_t sequence);
+
 /** Whether a rank with these layers reads an input (`layers` NULL: it has all). */
 bool model_reads_input(const struct model_description *description, const bool *layers,
                        const struct model_inputs *inputs, enum model_input input);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a rank prepares alone for a run, whether it begins it (begin.c) or joins it (newcomers.c); opening and closing. */
 #include "core/topology/limits.h"
+#include "training/data/random_source.h"
 #include "training/train/loop/internal/begin.h"
 #include "training/train/loop/internal/recovery_parts.h"
 #include "training/train/loop/internal/trainer_parts.h"
@@ -100,8 +101,18 @@ weft_status trainer_prepare_data(struct trainer *trainer, struct error *error)
         .tokenizer = trainer->text.tokenizer,
     };
     struct dataset *dataset;
-    status = strcmp(config->data, "random") == 0 ? dataset_open_random(&options, &dataset, error)
-                                                 : dataset_open(&config->data, 1, &options, &dataset, error);
+    const bool is_random = strcmp(config->data, "random") == 0;
+    const struct model_inputs inputs = model_inputs_of(trainer->description, (size_t)config->sequence);
+    if (!model_predicts_next(&inputs, (size_t)config->sequence)) {
+        if (is_random)
+            return random_source_open(&inputs, (uint64_t)config->seed, &trainer->source, error);
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "a network of kind %s does not predict next tokens, so it cannot learn from '%s'; give it "
+                         "--data random to measure its speed",
+                         config->shape.kind, config->data);
+    }
+    status = is_random ? dataset_open_random(&options, &dataset, error)
+                       : dataset_open(&config->data, 1, &options, &dataset, error);
     if (status != WEFT_OK)
         return status;
     trainer->source = dataset_source(dataset);
