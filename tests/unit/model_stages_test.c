@@ -16,7 +16,7 @@
 #define TOKENS        (BATCH * SEQUENCE)
 #define MICRO_BATCHES 3
 #define LAYERS_MOST   8
-#define FROZEN        4 /* parameters, in the variant with frozen ones */
+#define FROZEN        5 /* parameters, in the variant with frozen ones */
 
 static const struct model_shape shapes[] = {
     {.kind = "gpt", .layers = 2, .heads = 3, .width = 21, .context = 12, .vocabulary = VOCABULARY},

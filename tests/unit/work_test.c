@@ -19,6 +19,8 @@ static const struct model_shape shapes[] = {
     {.kind = "llama", .layers = 2, .heads = 4, .kv_heads = 2, .width = 64, .context = 32, .vocabulary = 100},
     {.kind = "mlp", .layers = 2, .width = 16, .context = 32, .vocabulary = 100, .window = 3},
     {.kind = "mlp", .layers = 1, .width = 16, .context = 32, .vocabulary = 100, .window = 32},
+    {.kind = "bert", .layers = 2, .heads = 4, .width = 64, .context = 32, .vocabulary = 100},
+    {.kind = "bert", .layers = 2, .heads = 4, .width = 64, .context = 32, .vocabulary = 100, .classes = 5},
 };
 
 static const struct implementation *find_implementation(const char *name)
@@ -297,6 +299,9 @@ static const struct changed_member changed_members[] = {
     NUMBER(0, 4, feed_forward, up.bias, NO_PARAMETER),
     FLAG(1, 4, feed_forward, gated, false),
     FLAG(0, 4, feed_forward, down.outputs_first, true),
+    FLAG(3, 3, attention_layer, norm.after, false),
+    FLAG(3, 3, attention_layer, sees_all, false),
+    FLAG(3, 4, feed_forward, norm.after, false),
     NUMBER(2, 2, dense, norm.width, 48),
     NUMBER(2, 2, dense, window, 2),
 };
@@ -305,6 +310,7 @@ static const struct model_shape blocks[] = {
     {.kind = "gpt", .layers = 2, .heads = 4, .width = 64, .context = 32, .vocabulary = 100},
     {.kind = "llama", .layers = 2, .heads = 4, .kv_heads = 2, .width = 64, .context = 32, .vocabulary = 100},
     {.kind = "mlp", .layers = 3, .width = 16, .context = 32, .vocabulary = 100, .window = 3},
+    {.kind = "bert", .layers = 2, .heads = 4, .width = 64, .context = 32, .vocabulary = 100},
 };
 
 /* Layer `layer` of a changed description does not have the work of the layer that was like it, but what it records. */

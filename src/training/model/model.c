@@ -235,7 +235,7 @@ weft_status model_extend(struct model *model, const void *parameters, size_t fir
         return error_set(error, WEFT_ERROR_STATE,
                          "a model opened for %zu sequences%s cannot extend one; open it with batch 1, without training",
                          model->options.batch, model->options.training ? ", to train," : "");
-    if (model->inputs.elements[INPUT_TARGETS] != model->options.sequence)
+    if (model_samples_of(&model->description->shape) != SAMPLES_OF_TOKENS)
         return error_set(error, WEFT_ERROR_STATE,
                          "a network of kind %s does not predict next tokens, so it cannot extend a sequence; use a "
                          "language model such as a gpt",
