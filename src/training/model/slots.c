@@ -146,13 +146,6 @@ size_t model_loss_count(const struct model *model, const struct layer_room *room
     return last->kind->loss_count ? last->kind->loss_count(last, room) : room->batch * room->sequence;
 }
 
-size_t model_logit_count(const struct model *model)
-{
-    const struct model_shape *shape = &model->description->shape;
-    const size_t classes = model->options.batch * shape->classes;
-    return classes > shape->vocabulary ? classes : shape->vocabulary;
-}
-
 struct layer_room model_room(const struct model *model, weft_type type, weft_type activations)
 {
     const struct model_options *options = &model->options;

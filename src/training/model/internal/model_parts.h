@@ -92,9 +92,6 @@ static inline size_t model_logit_count(const struct model *model)
 /** The numbers that the last layer leaves in a slot's losses. */
 size_t model_loss_count(const struct model *model, const struct layer_room *room);
 
-/** Logits that a model outside of training may be asked for: of a token, or of the classes of all samples. */
-size_t model_logit_count(const struct model *model);
-
 /** The sizes for which the memory of a model on a device of these types is planned. */
 struct layer_room model_room(const struct model *model, weft_type type, weft_type activations);
 
