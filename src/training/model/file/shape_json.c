@@ -28,6 +28,8 @@ static weft_status shape_json_read_number(const cJSON *object, const struct shap
     double value = 0;
     bool flag = false;
     weft_status status;
+    if (!cJSON_HasObjectItem(object, number->name)) /* older than the number */
+        return WEFT_OK;
     switch (number->kind) {
     case SHAPE_FLAG:
         status = json_get_bool(object, number->name, where, &flag, error);
