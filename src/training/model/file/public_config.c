@@ -153,7 +153,7 @@ static void read_llama(struct public_config_source *source, struct model_shape *
 }
 
 /* The number of labels of a model that classifies: files name it, or list the labels, or say nothing of the usual 2. */
-static void read_classes(struct public_config_source *source, size_t *classes)
+static void get_classes(struct public_config_source *source, size_t *classes)
 {
     const cJSON *labels = public_config_find(source, "id2label");
     *classes = cJSON_IsObject(labels) ? (size_t)cJSON_GetArraySize(labels) : 2;
@@ -190,7 +190,7 @@ static void read_bert(struct public_config_source *source, struct model_shape *s
     expect_bool(source, "is_decoder", false);
     expect_bool(source, "add_cross_attention", false);
     if (is_classifier(source))
-        read_classes(source, &shape->classes);
+        get_classes(source, &shape->classes);
     if (source->status == WEFT_OK && segments != 2)
         source->status = error_set(source->error, WEFT_ERROR_DATA,
                                    "%s has 'type_vocab_size' %zu, but Weft's texts have 2 types of segments",
