@@ -9,7 +9,9 @@
 #   make faults       ranks killed, stopped, cut off, wrong and late, 200 times each (FAULTS="--tries 20 --fault kill")
 #   make chaos        training runs during which 200 things fail at random times (CHAOS="--failures 20 --seed 7")
 #   make kills        the control plane killed at 200 random moments under load (KILLS="--kills 1000 --seed 2")
-#   make data         data/bible.txt, a real text to train on; data/gpt2, GPT-2's vocabulary, where npm is there
+#   make data         data/bible.txt, a real text to train on; data/verses, its verses with labels; data/gpt2, GPT-2's
+#                     vocabulary, where npm is there
+#   make data-bert    data/bert-text, 44 MB of text to pre-train BERT on: the Bible and two dictionaries
 #   make bench        side-by-side benchmarks: collectives against Open MPI, MPICH and Gloo; networks; training; then the
 #                     scheduler against EASY backfilling; submissions against Slurm; the HTTP server and the control plane
 #                     under load; the store of metrics
@@ -25,7 +27,7 @@ TESTS ?=
 PREFIX ?= /usr/local
 SOURCES = $(shell git ls-files -co --exclude-standard '*.c' '*.h')
 
-.PHONY: all tests deps deps-test data quickstart check fresh faults chaos kills bench tsan asan fuzz valgrind install format lint clean FORCE
+.PHONY: all tests deps deps-test data data-bert quickstart check fresh faults chaos kills bench tsan asan fuzz valgrind install format lint clean FORCE
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -49,7 +51,13 @@ deps:
 data:
 	@deps/install data
 	@tools/make-data
+	@tools/make-verses
 	@tools/make-vocabulary
+
+data-bert:
+	@deps/install data bert
+	@tools/make-data
+	@tools/make-bert-text
 
 quickstart:
 	@deps/install build data

@@ -70,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(files[1].text, merges, merges_size);
     struct tokenizer *tokenizer;
     struct error error = {0};
-    if (tokenizer_parse(files, &tokenizer, &error) == WEFT_OK) {
+    if (tokenizer_parse(TOKENIZER_BYTE_PAIRS, files, &tokenizer, &error) == WEFT_OK) {
         encode_and_decode(tokenizer, text, (size_t)(end - text));
         tokenizer_close(tokenizer);
     } else if (error.text[0] == '\0') {

@@ -20,6 +20,7 @@
 #define BATCH      4
 #define SEQUENCE   11
 #define TOKENS     (BATCH * SEQUENCE)
+#define CLASSES    5
 #define VOCABULARY 320 /* more than the tokens of 4 or 7 micro-batches, and fewer than those of 8 */
 #define STEPS      3
 #define EVALUATED  7 /* micro-batches */
@@ -39,9 +40,13 @@ static const struct model_shape networks[] = {
      .vocabulary = VOCABULARY,
      .untied = true},
     {.kind = "mlp", .layers = 6, .width = 16, .window = 3, .hidden = 64, .context = 12, .vocabulary = VOCABULARY},
+    {.kind = "resnet", .layers = 18, .image = 8, .channels = 1, .classes = CLASSES, .multiplier = 0.125},
+    {.kind = "mobilenet-v2", .image = 8, .channels = 1, .classes = CLASSES, .multiplier = 0.125},
+    {.kind = "mobilenet-v1", .image = 8, .channels = 3, .classes = CLASSES, .multiplier = 0.125}, /* frozen norms */
     {.kind = "bert", .layers = 4, .heads = 2, .width = 32, .context = 12, .vocabulary = VOCABULARY},
     {.kind = "bert", .layers = 4, .heads = 2, .width = 32, .context = 12, .vocabulary = VOCABULARY, .classes = 3},
 };
+#define FROZEN_NORMS 6
 
 static const struct pipeline_setting {
     uint32_t ranks, stages;
@@ -64,7 +69,7 @@ enum { NETWORK, DATA, ZERO, PIPELINE, RECOMPUTE, PRECISION, DROPOUT, BATCHES, OP
 
 static const enum optimizer_kind optimizers[] = {OPTIMIZER_ADAMW, OPTIMIZER_SGD, OPTIMIZER_LAMB, OPTIMIZER_LARS};
 
-static const unsigned values_of[SETTINGS] = {6, 4, 5, 9, 4, 6, 2, 4, 4, 2};
+static const unsigned values_of[SETTINGS] = {9, 4, 5, 9, 4, 6, 2, 4, 4, 2};
 
 struct combination {
     unsigned values[SETTINGS];
@@ -133,12 +138,26 @@ static double loss_scale_of(const struct combination *combination)
     return precisions[combination->values[PRECISION]].activations == WEFT_F16 ? 1024 : 1;
 }
 
+static size_t sequence_of(const struct combination *combination)
+{
+    return networks[combination->values[NETWORK]].image ? 1 : SEQUENCE;
+}
+
+static weft_status describe(const struct combination *combination, struct model_description **description,
+                            struct error *error)
+{
+    const unsigned network = combination->values[NETWORK];
+    const struct parameter_rules rules = {.freeze = "*.running_mean,*.running_var"};
+    const weft_status status = model_describe(&networks[network], description, error);
+    return status == WEFT_OK && network == FROZEN_NORMS ? parameter_rules_apply(&rules, *description, error) : status;
+}
+
 static struct model_options options_of(const struct combination *combination)
 {
     const unsigned recompute = combination->values[RECOMPUTE];
     const bool some = recompute > MODEL_RECOMPUTE_ALL;
     return (struct model_options){.batch = BATCH,
-                                  .sequence = SEQUENCE,
+                                  .sequence = sequence_of(combination),
                                   .training = true,
                                   .recompute = (enum model_recompute)(some ? MODEL_RECOMPUTE_ALL : recompute),
                                   .recompute_layers = some ? 2 : 0,
@@ -146,19 +165,23 @@ static struct model_options options_of(const struct combination *combination)
                                   .slots = 1};
 }
 
-/* Tokens are functions of their numbers. */
-static weft_status read_tokens(void *context, uint64_t number, const struct model_arrays *arrays, struct error *error)
+/* Tokens and pixels are functions of their numbers. `context` is the combination. */
+static weft_status read_arrays(void *context, uint64_t number, const struct model_arrays *arrays, struct error *error)
 {
     if (arrays->lengths) { /* a BERT */
         bert_arrays_fill(arrays, 1000 * number, BATCH, SEQUENCE, VOCABULARY, 0);
         return WEFT_OK;
     }
-    for (uint64_t i = 0; i < TOKENS; i++) {
-        if (arrays->tokens)
-            arrays->tokens[i] = (int32_t)((number * 7919 + i * i * 31 + 5) % VOCABULARY);
-        if (arrays->targets)
-            arrays->targets[i] = (int32_t)((number * 104729 + i * 57 + 11) % VOCABULARY);
-    }
+    const struct model_shape *shape = &networks[((const struct combination *)context)->values[NETWORK]];
+    const bool images = shape->image > 0;
+    for (uint64_t i = 0; arrays->tokens && i < TOKENS; i++)
+        arrays->tokens[i] = (int32_t)((number * 7919 + i * i * 31 + 5) % VOCABULARY);
+    for (uint64_t i = 0; arrays->targets && i < (images ? 2 * BATCH : TOKENS); i++)
+        arrays->targets[i] = (int32_t)((number * 104729 + i * 57 + 11) % (images ? CLASSES : VOCABULARY));
+    for (uint64_t i = 0; arrays->pixels && i < BATCH * shape->image * shape->image * shape->channels; i++)
+        arrays->pixels[i] = (float)((number * 7919 + i * i * 31 + i * 17) % 101) / 50 - 1;
+    for (uint64_t i = 0; arrays->shares && i < 2 * BATCH; i++)
+        arrays->shares[i] = i % 2 ? 0.25f : 0.75f;
     return WEFT_OK;
 }
 
@@ -195,8 +218,9 @@ static double serial_pass(struct serial *serial, struct model *model, struct dev
     struct error error = {0};
     double loss = 0;
     float *gradient = calloc(TOKENS * description->widest, sizeof *gradient);
-    assert_int_equal(model_arrays_allocate(description, NULL, SEQUENCE, BATCH, &inputs, &error), WEFT_OK);
-    read_tokens(NULL, number, &inputs, NULL);
+    assert_int_equal(model_arrays_allocate(description, NULL, sequence_of(serial->combination), BATCH, &inputs, &error),
+                     WEFT_OK);
+    read_arrays((void *)serial->combination, number, &inputs, NULL);
     for (enum model_input input = 0; input < MODEL_INPUTS; input++)
         batch.inputs[input] = inputs.of[input];
     assert_int_equal(model_slot_load(model, 0, &batch, &error), WEFT_OK);
@@ -216,6 +240,21 @@ static double serial_pass(struct serial *serial, struct model *model, struct dev
     }
     free(gradient);
     return loss;
+}
+
+/* Sums of squares of a group's blocks, without statistics. */
+static void sum_group(struct device *sums, const struct model_description *description, const struct model_group *group,
+                      const float *gradients, double *squares)
+{
+    float *counted = malloc(group->count * sizeof *counted);
+    memcpy(counted, gradients + group->offset, group->count * sizeof *counted);
+    for (size_t i = 0; i < group->parameter_count; i++) {
+        const struct model_parameter *parameter = &description->parameters[group->parameter + i];
+        for (size_t k = 0; !optimizer_counts(parameter) && k < parameter->count; k++)
+            counted[parameter->offset - group->offset + k] = 0;
+    }
+    sums->sum_of_squares(sums, group->count, counted, squares + group->block);
+    free(counted);
 }
 
 static void serial_step(struct serial *serial, struct model *model, struct device *device, struct device *sums,
@@ -247,15 +286,16 @@ static void serial_step(struct serial *serial, struct model *model, struct devic
             round_bf16(sums, tied->count, gradients[0] + tied->offset);
     }
     for (size_t g = 0; g < description->group_count; g++)
-        sums->sum_of_squares(sums, description->groups[g].count, gradients[0] + description->groups[g].offset,
-                             squares + description->groups[g].block);
+        sum_group(sums, description, &description->groups[g], gradients[0], squares);
     serial->losses[step] = tree_sum(losses, micro_batches) / micro_batches;
     serial->norms[step] = sqrt(tree_sum(squares, description->blocks)) / (micro_batches * loss_scale);
     const double clip = serial->norms[step] > CLIP ? CLIP / serial->norms[step] : 1;
     const struct optimizer optimizer = optimizer_of(serial->combination);
     optimizer_update(description, sums, &optimizer,
-                     &(struct optimizer_step){
-                         .number = step + 1, .rate = RATE, .gradient_scale = 1.0 / (micro_batches * loss_scale) * clip},
+                     &(struct optimizer_step){.number = step + 1,
+                                              .rate = RATE,
+                                              .gradient_scale = 1.0 / (micro_batches * loss_scale) * clip,
+                                              .mean = 1.0 / micro_batches},
                      0, description->elements,
                      &(struct optimizer_arrays){.parameters = serial->values,
                                                 .gradients = gradients[0],
@@ -280,8 +320,7 @@ static void serial_run(struct serial *serial)
     const struct model_options options = options_of(serial->combination);
     assert_int_equal(device_open(device_name(serial->combination), 1, &device, &error), WEFT_OK);
     assert_int_equal(device_open("cpu-bf16", 1, &sums, &error), WEFT_OK);
-    assert_int_equal(model_describe(&networks[serial->combination->values[NETWORK]], &serial->description, &error),
-                     WEFT_OK);
+    assert_int_equal(describe(serial->combination, &serial->description, &error), WEFT_OK);
     const size_t elements = serial->description->elements;
     serial->values = calloc(elements, sizeof(float));
     serial->first_moments = calloc(elements, sizeof(float));
@@ -375,8 +414,10 @@ static int check_passes(weft_context *context, int rank, const struct executor *
 
 static int run_steps(weft_context *context, int rank, struct executor *executor, const struct serial *serial)
 {
-    const struct executor_input input = {
-        .read = read_tokens, .seed = 9, .loss_scale = loss_scale_of(serial->combination)};
+    const struct executor_input input = {.read = read_arrays,
+                                         .context = (void *)serial->combination,
+                                         .seed = 9,
+                                         .loss_scale = loss_scale_of(serial->combination)};
     struct error error = {0};
     for (unsigned step = 0; step < STEPS; step++) {
         struct executor_result result;
@@ -393,12 +434,12 @@ static int run_steps(weft_context *context, int rank, struct executor *executor,
 
 static int run_evaluation(weft_context *context, int rank, struct executor *executor, const struct serial *serial)
 {
-    const struct executor_input input = {.read = read_tokens};
+    const struct executor_input input = {.read = read_arrays, .context = (void *)serial->combination};
     struct error error = {0};
-    double evaluated;
+    struct executor_scores scores;
     bool stopped;
-    CHECK(executor_evaluate(executor, &input, 1000, EVALUATED, &evaluated, &stopped, &error) == WEFT_OK);
-    CHECK(!stopped && evaluated == serial->evaluated);
+    CHECK(executor_evaluate(executor, &input, 1000, EVALUATED, &scores, &stopped, &error) == WEFT_OK);
+    CHECK(!stopped && scores.loss == serial->evaluated);
     return 0;
 }
 
@@ -415,7 +456,7 @@ static int parallel_run(weft_context *context, int rank, void *argument)
     bool speaks;
     CHECK(device_open(device_name(combination), 1, &device, &error) == WEFT_OK);
     CHECK(device_open("cpu-bf16", 1, &sums, &error) == WEFT_OK);
-    CHECK(model_describe(&networks[combination->values[NETWORK]], &description, &error) == WEFT_OK);
+    CHECK(describe(combination, &description, &error) == WEFT_OK);
     struct executor_config config = {
         .context = context,
         .comm = weft_world(context),

@@ -173,12 +173,12 @@ static int run_steps(weft_context *context, int rank, struct executor *executor,
         pthread_mutex_unlock(&outcome->lock);
         CHECK(same);
     }
-    double evaluated;
+    struct executor_scores scores;
     bool stopped;
-    CHECK(executor_evaluate(executor, &input, 1000, EVALUATED, &evaluated, &stopped, &error) == WEFT_OK);
+    CHECK(executor_evaluate(executor, &input, 1000, EVALUATED, &scores, &stopped, &error) == WEFT_OK);
     pthread_mutex_lock(&outcome->lock);
-    const bool same = !outcome->evaluated || outcome->evaluated == evaluated;
-    outcome->evaluated = evaluated;
+    const bool same = !outcome->evaluated || outcome->evaluated == scores.loss;
+    outcome->evaluated = scores.loss;
     pthread_mutex_unlock(&outcome->lock);
     CHECK(same && !stopped);
     return 0;

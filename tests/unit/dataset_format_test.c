@@ -171,7 +171,7 @@ static void directories(void **state)
     char inner[FILE_PATH_BYTES];
     snprintf(inner, sizeof inner, "%s", temporary_path(directory, "texts"));
     assert_int_equal(file_make_directory(inner, NULL), WEFT_OK);
-    must_fail(inner, 2, WEFT_ERROR_DATA, WORDS("texts", "neither .bin nor .txt"));
+    must_fail(inner, 2, WEFT_ERROR_DATA, WORDS("texts", "neither .bin nor .txt nor .tsv"));
     temporary_file(inner, "b.txt", "bbbbbbbbbbbbbbbbbbbb", 20);
     temporary_file(inner, "a.txt", "aaaaaaaaaaaaaaaaaaaa", 20);
     temporary_file(inner, ".hidden.txt", "h", 1);

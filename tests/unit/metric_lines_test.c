@@ -189,7 +189,7 @@ static void lines_of_weft_train_are_read(void **state)
                 &(struct report_step){.step = 1, .loss = 2.5, .rate = 0.125, .gradient_norm = 3, .seconds = 0.5});
     report_step(&report,
                 &(struct report_step){.step = 2, .loss = NAN, .rate = 0.25, .gradient_norm = INFINITY, .seconds = 1});
-    report_evaluation(&report, 2, 1.75);
+    report_evaluation(&report, 2, 1.75, NAN);
     report_checkpoint(&report,
                       &(struct report_checkpoint){.step = 2, .path = "here", .seconds = 0.5, .pause_seconds = 0.25});
     report_checkpoint(&report, &(struct report_checkpoint){.step = 2, .path = "full", .problem = "the disk is full"});

@@ -109,7 +109,7 @@ static void progress_is_of_the_whole_run(void **state)
     report_begin(&report, &resumed);
     for (uint64_t step = 91; step <= 100; step++)
         report_step(&report, &(struct report_step){.step = step, .seconds = 60});
-    report_evaluation(&report, 100, 2);
+    report_evaluation(&report, 100, 2, NAN);
     report_end(&report, REPORT_FINISHED);
     report_close(&report);
     FILE *file = fopen(path, "r");
@@ -133,7 +133,7 @@ static void nobody_who_wants_to_know_is_no_error(void **state)
     assert_int_equal(report_open(&report, &(struct report_options){.every = 1}, NULL), WEFT_OK);
     report_begin(&report, &run);
     take_steps(&report, 1, 3);
-    report_evaluation(&report, 3, 2);
+    report_evaluation(&report, 3, 2, NAN);
     report_say(&report, "%s", "nothing");
     report_end(&report, REPORT_STOPPED);
     report_close(&report);

@@ -61,7 +61,7 @@ static void must_split(const char *text, size_t size, const char *expected)
     const uint8_t *bytes;
     size_t length, used = 0;
     char split[256] = "";
-    assert_int_equal(pretokens_open(&splitter, NULL), WEFT_OK);
+    assert_int_equal(pretokens_open(NULL, &splitter, NULL), WEFT_OK);
     assert_int_equal(pretokens_begin(splitter, text, size, NULL), WEFT_OK);
     while (pretokens_next(splitter, &bytes, &length, NULL) == WEFT_OK && length > 0) {
         if (used)
@@ -112,8 +112,8 @@ static void a_long_text_may_be_cut_into_pieces(void **state)
         size += strlen(part);
     }
     struct pretokens *whole, *pieced;
-    assert_int_equal(pretokens_open(&whole, NULL), WEFT_OK);
-    assert_int_equal(pretokens_open(&pieced, NULL), WEFT_OK);
+    assert_int_equal(pretokens_open(NULL, &whole, NULL), WEFT_OK);
+    assert_int_equal(pretokens_open(NULL, &pieced, NULL), WEFT_OK);
     assert_int_equal(pretokens_begin(whole, text, size, NULL), WEFT_OK);
     struct text_pieces pieces = {.text = (const uint8_t *)text, .size = size};
     struct text_piece piece;
@@ -185,7 +185,7 @@ static struct tokenizer *random_tokenizer(uint64_t seed)
 {
     struct tokenizer *tokenizer;
     uint8_t order[256];
-    assert_int_equal(tokenizer_new(&tokenizer, NULL), WEFT_OK);
+    assert_int_equal(tokenizer_new(TOKENIZER_BYTE_PAIRS, &tokenizer, NULL), WEFT_OK);
     byte_alphabet_order(order);
     for (int i = 0; i < 256; i++)
         tokenizer_add(tokenizer, &order[i], 1, NULL);

@@ -12,7 +12,7 @@ static struct tokenizer *learn(const char *const *texts, size_t count, uint32_t 
     struct error error = {0};
     struct tokenizer_training *training;
     struct tokenizer *tokenizer = NULL;
-    assert_int_equal(tokenizer_training_open(&training, &error), WEFT_OK);
+    assert_int_equal(tokenizer_training_open(NULL, &training, &error), WEFT_OK);
     for (size_t i = 0; i < count; i++)
         assert_int_equal(tokenizer_training_read(training, texts[i], strlen(texts[i]), &error), WEFT_OK);
     if (tokenizer_training_finish(training, vocabulary, NULL, &tokenizer, &error) != WEFT_OK)
@@ -46,12 +46,12 @@ static struct tokenizer *learn_plainly(const char *text, uint32_t vocabulary)
     size_t length, count = 0;
     uint8_t order[256];
     assert_true(vocabulary < PAIRS && strlen(text) < TEXT_MOST);
-    assert_int_equal(tokenizer_new(&tokenizer, NULL), WEFT_OK);
+    assert_int_equal(tokenizer_new(TOKENIZER_BYTE_PAIRS, &tokenizer, NULL), WEFT_OK);
     byte_alphabet_order(order);
     for (int i = 0; i < 256; i++)
         tokenizer_add(tokenizer, &order[i], 1, NULL);
     tokenizer_find_bytes(tokenizer);
-    assert_int_equal(pretokens_open(&splitter, NULL), WEFT_OK);
+    assert_int_equal(pretokens_open(NULL, &splitter, NULL), WEFT_OK);
     assert_int_equal(pretokens_begin(splitter, text, strlen(text), NULL), WEFT_OK);
     while (pretokens_next(splitter, &bytes, &length, NULL) == WEFT_OK && length > 0) {
         for (size_t i = 0; i < length; i++)
@@ -170,7 +170,7 @@ static void an_impossible_vocabulary_is_refused(void **state)
     struct error error = {0};
     struct tokenizer_training *training;
     struct tokenizer *tokenizer = NULL;
-    assert_int_equal(tokenizer_training_open(&training, &error), WEFT_OK);
+    assert_int_equal(tokenizer_training_open(NULL, &training, &error), WEFT_OK);
     assert_int_equal(tokenizer_training_finish(training, 256, NULL, &tokenizer, &error), WEFT_ERROR_ARGUMENT);
     assert_non_null(strstr(error.text, "256 tokens"));
     tokenizer_training_close(training);
@@ -182,7 +182,7 @@ static void it_stops_when_asked(void **state)
     struct tokenizer_training *training;
     struct tokenizer *tokenizer = NULL;
     volatile sig_atomic_t stop = 1;
-    assert_int_equal(tokenizer_training_open(&training, &error), WEFT_OK);
+    assert_int_equal(tokenizer_training_open(NULL, &training, &error), WEFT_OK);
     assert_int_equal(tokenizer_training_read(training, "abab abab", 9, &error), WEFT_OK);
     assert_int_equal(tokenizer_training_finish(training, 300, &stop, &tokenizer, &error), WEFT_ERROR_ABORTED);
     assert_null(tokenizer);

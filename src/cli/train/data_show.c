@@ -98,8 +98,11 @@ static weft_status show_company(FILE *output, const char *directory, struct toke
         return status;
     status = tokenizer_open(directory, tokenizer, error);
     if (status == WEFT_OK)
-        fprintf(output, "tokenizer: %" PRIu32 " tokens, %" PRIu32 " merges\n", tokenizer_vocabulary(*tokenizer),
-                tokenizer_merges(*tokenizer));
+        fprintf(output,
+                tokenizer_get_kind(*tokenizer) == TOKENIZER_WORDPIECE ? "tokenizer: WordPiece, %" PRIu32 " tokens\n"
+                                                                      : "tokenizer: %" PRIu32 " tokens, %" PRIu32
+                                                                        " merges\n",
+                tokenizer_vocabulary(*tokenizer), tokenizer_merges(*tokenizer));
     return status;
 }
 

@@ -9,16 +9,27 @@
 
 #include <inttypes.h>
 
+static const char *const kinds[] = {[TOKENIZER_BYTE_PAIRS] = "byte-pairs", [TOKENIZER_WORDPIECE] = "wordpiece", NULL};
+
 static struct {
     const char *output;
+    const char *kind; /* of `kinds` */
+    bool cased;
     int64_t vocabulary;
 } chosen;
 
 static const struct cli_option options[] = {
     CLI_INTEGER("vocabulary", 'v', "N", &chosen.vocabulary, "8192", TOKENIZER_TRAINING_LEAST, TOKENIZER_VOCABULARY_MOST,
                 "size of the vocabulary"),
+    CLI_CHOICE("kind", 'k', "NAME", &chosen.kind, "byte-pairs", kinds, "byte-pairs, of GPT-2, or wordpiece, of BERT"),
+    CLI_FLAG("cased", 0, &chosen.cased, "wordpiece: keep capitals and accents; default: remove them"),
     CLI_TEXT("output", 'o', "DIR", &chosen.output, NULL, "directory to create"),
 };
+
+static bool is_wordpiece(void)
+{
+    return chosen.kind == kinds[TOKENIZER_WORDPIECE];
+}
 
 static weft_status stopped(struct error *error)
 {
@@ -44,7 +55,8 @@ static weft_status data_tokenizer_learn(const struct text_files *texts, const vo
                                         struct tokenizer **tokenizer, uint32_t *words, struct error *error)
 {
     struct tokenizer_training *training;
-    weft_status status = tokenizer_training_open(&training, error);
+    const struct wordpiece_rules rules = {.lower_case = !chosen.cased, .strip_accents = !chosen.cased};
+    weft_status status = tokenizer_training_open(is_wordpiece() ? &rules : NULL, &training, error);
     if (status != WEFT_OK)
         return status;
     for (size_t i = 0; i < texts->count && status == WEFT_OK; i++)
@@ -72,6 +84,10 @@ static weft_status data_tokenizer_run(struct command_call *call, struct error *e
 {
     if (!chosen.output)
         return error_set(error, WEFT_ERROR_ARGUMENT, "%s needs --output: the directory to make", call->name);
+    if (chosen.cased && !is_wordpiece())
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--cased is for WordPiece alone, byte pairs keep all capitals; add --kind wordpiece or leave "
+                         "it out");
     const volatile sig_atomic_t *stop = interrupts_catch();
     uint64_t begin = clock_now();
     struct text_files texts;
@@ -84,10 +100,12 @@ static weft_status data_tokenizer_run(struct command_call *call, struct error *e
     if (status == WEFT_OK)
         status = write_directory(tokenizer, error);
     if (status == WEFT_OK) {
-        char bytes[32], took[32];
+        char bytes[32], took[32], merges[32] = "";
         uint32_t tokens = tokenizer_vocabulary(tokenizer);
-        fprintf(call->output, "wrote %s: %u tokens, %u merges, learnt from %u different words of %s in %s\n",
-                chosen.output, tokens, tokenizer_merges(tokenizer), words, text_bytes(texts.bytes, bytes, sizeof bytes),
+        if (!is_wordpiece())
+            snprintf(merges, sizeof merges, "%u merges, ", tokenizer_merges(tokenizer));
+        fprintf(call->output, "wrote %s: %u tokens, %slearnt from %u different words of %s in %s\n", chosen.output,
+                tokens, merges, words, text_bytes(texts.bytes, bytes, sizeof bytes),
                 text_seconds((double)(clock_now() - begin) * 1e-9, took, sizeof took));
         if (tokens < (uint32_t)chosen.vocabulary)
             fprintf(call->output, "that is fewer than %" PRId64 ": no more pairs occur twice in the text\n",
@@ -105,9 +123,12 @@ const struct command command_data_tokenizer = {
         "Learns byte-pair merges from each TEXT (a file, or a directory of .txt files) and writes a directory with "
         "vocab.json and merges.txt, in GPT-2's formats. Tokens 0 to 255 are the bytes, and the last one is "
         "<|endoftext|>.\n\n"
+        "With --kind wordpiece it writes vocab.txt and tokenizer_config.json, in BERT's formats. [PAD], [UNK], [CLS], "
+        "[SEP] and [MASK] are tokens 0 to 4, characters follow.\n\n"
         "The same texts give the same tokenizer: the most frequent pair is merged next; ties go to the lower left "
         "token, then to the lower right token.",
-    .examples = "weft data tokenizer data/bible.txt --vocabulary 8192 --output data/bible-8192\n",
+    .examples = "weft data tokenizer data/bible.txt --vocabulary 8192 --output data/bible-8192\n"
+                "weft data tokenizer data/bible.txt --kind wordpiece --vocabulary 8000 --output data/bible-words\n",
     .words = "TEXT...",
     .most_words = DATA_TEXTS_MOST,
     COMMAND_OPTIONS(options),

@@ -4,7 +4,7 @@
 
 #include "base/format/json_put.h"
 #include "base/text.h"
-#include "training/train/loop/evaluator.h"
+#include "training/train/inference/evaluator.h"
 #include "training/train/report/names.h"
 #include "weft/report.h"
 
@@ -13,12 +13,13 @@
 
 static struct {
     struct evaluator_config config;
-    const char *checkpoint, *from, *model, *precision, *kernels;
+    const char *checkpoint, *from, *model, *precision, *kernels, *corrupt;
     bool json;
 } chosen;
 
 static const struct cli_option options[] = {
-    CLI_TEXT("data", 'd', "PATH", &chosen.config.data, NULL, "a text file, a token shard, or a directory of shards"),
+    CLI_TEXT("data", 'd', "PATH", &chosen.config.data, NULL,
+             "a text file, a token shard, a directory of shards, labeled texts, or images, as for weft train"),
     CLI_TEXT("checkpoint", 'c', "DIR", &chosen.checkpoint, NULL,
              "a checkpoint, or a directory of checkpoints (the newest is used)"),
     CLI_TEXT("from", 0, "PATH", &chosen.from, NULL,
@@ -27,7 +28,7 @@ static const struct cli_option options[] = {
              "encode a text with this tokenizer: vocab.json and merges.txt", .default_text = "that of the weights"),
     CLI_TEXT("model", 'm', "NAME", &chosen.model, NULL, "a model size by name, where there is no config.json"),
     CLI_INTEGER("sequences", 'n', "N", &chosen.config.sequences, "0", 0, 1e12,
-                "number of held-out sequences to evaluate, from the first", .default_text = "all"),
+                "number of held-out sequences or images to evaluate, from the first", .default_text = "all"),
     CLI_INTEGER("sequence", 0, "N", &chosen.config.sequence, "0", 0, 1000000, "tokens in a sequence",
                 .default_text = "the model's context"),
     CLI_INTEGER("micro-batch", 0, "N", &chosen.config.micro_batch, "4", 1, 1e6, "sequences in one forward pass"),
@@ -37,17 +38,20 @@ static const struct cli_option options[] = {
     CLI_CHOICE("kernels", 0, "SET", &chosen.kernels, "common", kernel_rule_names,
                "instruction set that all ranks compute with; same: refuse ranks whose processors differ",
                .default_text = "common, the highest that all can use"),
+    CLI_CHOICE("corrupt", 0, "WHAT", &chosen.corrupt, "refuse", training_corrupt, "what happens to damaged images"),
     CLI_FLAG("json", 0, &chosen.json, "print a JSON object"),
 };
 
 static weft_status eval_check(struct error *error)
 {
     if (!chosen.config.data)
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "weft eval needs --data: a text file, a token shard or a directory of shards");
+        return error_set(
+            error, WEFT_ERROR_ARGUMENT,
+            "weft eval needs --data: a text file, a token shard, a directory of shards, or what else the model reads");
     if (!chosen.checkpoint == !chosen.from)
         return error_set(error, WEFT_ERROR_ARGUMENT, "weft eval needs --checkpoint DIR or --from PATH%s",
                          chosen.from ? ", not both" : "");
+    chosen.config.skip = cli_choice_index(chosen.corrupt, training_corrupt) == 1;
     chosen.config.activations = training_type_of(chosen.precision);
     chosen.config.kernels = cli_choice_index(chosen.kernels, kernel_rule_names);
     return WEFT_OK;
@@ -62,7 +66,11 @@ static weft_status print_result(FILE *output, const struct pretrained *weights, 
     if (chosen.json) {
         struct json_writer writer;
         json_begin_line(&writer);
-        JSON_PUT(&writer, "loss", result->loss, "perplexity", exp(result->loss));
+        json_put_number(&writer, "loss", result->loss);
+        if (isnan(result->accuracy))
+            json_put_number(&writer, "perplexity", exp(result->loss));
+        else
+            json_put_number(&writer, "accuracy", result->accuracy);
         if (has_bytes)
             json_put_number(&writer, "bits_per_byte", bits);
         JSON_PUT(&writer, "sequences", result->sequences, "tokens", result->tokens, "step", pretrained_step(weights),
@@ -74,12 +82,20 @@ static weft_status print_result(FILE *output, const struct pretrained *weights, 
     fprintf(output, "data   %s\n", result->data);
     fprintf(output, "from   %s; %.2fM parameters, read in %s\n", pretrained_describe(weights),
             (double)result->weights * 1e-6, text_seconds(result->load_seconds, load, sizeof load));
-    fprintf(output, "held-out text: loss %.6f, perplexity %.3f", result->loss, exp(result->loss));
+    if (isnan(result->accuracy))
+        fprintf(output, "held-out text: loss %.6f, perplexity %.3f", result->loss, exp(result->loss));
+    else
+        fprintf(output, "held-out data: loss %.6f, accuracy %.4f", result->loss, result->accuracy);
     if (has_bytes)
         fprintf(output, ", %.4f bit/byte", bits);
-    fprintf(output, "\n%" PRIu64 " sequences of %" PRIu64 " tokens in %s on %d rank%s (%s), %.0f tokens/s\n",
-            result->sequences, result->sequence, text_seconds(result->seconds, seconds, sizeof seconds), ranks,
-            ranks == 1 ? "" : "s", result->kernels, each_second);
+    text_seconds(result->seconds, seconds, sizeof seconds);
+    if (result->reads_images)
+        fprintf(output, "\n%" PRIu64 " images in %s", result->sequences, seconds);
+    else
+        fprintf(output, "\n%" PRIu64 " sequences of %" PRIu64 " tokens in %s", result->sequences, result->sequence,
+                seconds);
+    fprintf(output, " on %d rank%s (%s), %.0f %s/s\n", ranks, ranks == 1 ? "" : "s", result->kernels, each_second,
+            result->reads_images ? "images" : "tokens");
     return WEFT_OK;
 }
 
@@ -91,6 +107,8 @@ static void report_result(const struct pretrained *weights, const struct evaluat
     if (weft_reporter_open(NULL, &reporter) != WEFT_OK)
         return;
     (void)weft_report(reporter, REPORT_NAME_HELD_OUT "/loss", step, result->loss);
+    if (!isnan(result->accuracy))
+        (void)weft_report(reporter, REPORT_NAME_HELD_OUT "/accuracy", step, result->accuracy);
     if (result->bytes_per_token > 0)
         (void)weft_report(reporter, REPORT_NAME_HELD_OUT "/bits_per_byte", step,
                           result->loss / log(2.0) / result->bytes_per_token);

@@ -5,7 +5,7 @@
 #include "base/file/file.h"
 #include "base/format/json_put.h"
 #include "base/text.h"
-#include "training/train/loop/language_model.h"
+#include "training/train/inference/language_model.h"
 #include "training/train/state/generation.h"
 
 #include <inttypes.h>

@@ -87,8 +87,17 @@ static void print_parameters(const struct train_model_view *view, const struct m
         else
             snprintf(begins, sizeof begins, "%g", parameter->mean);
         fprintf(output, "    %-48s %-16s %s%s\n", parameter->name, shape_of_parameter(parameter, shape, sizeof shape),
-                begins, parameter->decay ? ", weight decay" : "");
+                begins,
+                parameter->decay       ? ", weight decay"
+                : parameter->statistic ? ", running statistic"
+                                       : "");
     }
+}
+
+/* What a row between two layers is of. */
+static const char *row_name(const struct train_model_view *view)
+{
+    return view->description->shape.image ? "an image" : "a token";
 }
 
 static void model_print_totals(const struct train_model_view *view, FILE *output)
@@ -97,11 +106,15 @@ static void model_print_totals(const struct train_model_view *view, FILE *output
     const struct train_model_totals totals = view->totals;
     const double flops = model_flops_per_token(description, view->options.sequence);
     char weights[32], gradients[32], moments[32], activations[32], sum[32];
-    fprintf(output, "\n%zu parameters; %.0f operations to train on a token, a third of them forward\n",
-            description->weights, flops);
+    fprintf(output, "\n%zu parameters; %.0f operations to train on %s, a third of them forward\n", description->weights,
+            flops, row_name(view));
     const bool halves = view->activations != WEFT_F32;
-    fprintf(output, "memory to train, micro-batches of %zu x %zu tokens in %s: %s\n", view->options.batch,
-            view->options.sequence, chosen.precision, text_bytes(totals.sum, sum, sizeof sum));
+    fprintf(output, "memory to train, micro-batches of %zu ", view->options.batch);
+    if (description->shape.image)
+        fprintf(output, "images");
+    else
+        fprintf(output, "x %zu tokens", view->options.sequence);
+    fprintf(output, " in %s: %s\n", chosen.precision, text_bytes(totals.sum, sum, sizeof sum));
     fprintf(output, "  weights %s, gradients %s, AdamW's moments %s, activations and scratch%s%s%s %s\n",
             text_bytes(totals.weights, weights, sizeof weights),
             text_bytes(totals.gradients, gradients, sizeof gradients),
@@ -117,14 +130,17 @@ static void print_view(const struct train_model_view *view, FILE *output)
     fprintf(output, "%s: kind %s, %s\n\n", view->name, shape->kind, shape_text(shape, text));
     fprintf(output, "%-40s %-12s %8s %12s %14s %14s %12s %12s\n", "", "", "elements", "", "operations", "operations",
             "bytes kept", "scratch");
-    fprintf(output, "%-40s %-12s %8s %12s %14s %14s %12s %12s\n", "layer", "kind", "a token", "parameters", "forward",
-            "backward", "a token", "a token");
+    fprintf(output, "%-40s %-12s %8s %12s %14s %14s %12s %12s\n", "layer", "kind", row_name(view), "parameters",
+            "forward", "backward", row_name(view), row_name(view));
     for (size_t i = 0; i < view->description->layer_count; i++) {
         struct model_layer layer;
         view_layer(view, i, &layer);
         fprintf(output, "%-40s %-12s %8zu %12zu %14.0f %14.0f %12.0f %12.0f\n", layer.name, layer.kind,
-                layer.width ? layer.width : shape->vocabulary, layer.weights, layer.flops, 2 * layer.flops,
-                (double)layer.kept / view->tokens, (double)layer.scratch / view->tokens);
+                layer.width    ? layer.width
+                : shape->image ? shape->classes
+                               : shape->vocabulary,
+                layer.weights, layer.flops, 2 * layer.flops, (double)layer.kept / view->tokens,
+                (double)layer.scratch / view->tokens);
         if (!chosen.brief)
             print_parameters(view, &layer, output);
     }
@@ -259,7 +275,7 @@ static weft_status model_run_list(struct command_call *call, struct error *error
         if (status != WEFT_OK)
             break;
         if (!chosen.json)
-            fprintf(call->output, "%-14s %-6s %11zu  %s\n", sizes[i].name, sizes[i].shape.kind, description->weights,
+            fprintf(call->output, "%-18s %-12s %11zu  %s\n", sizes[i].name, sizes[i].shape.kind, description->weights,
                     sizes[i].about);
         json_open_object(&writer, NULL);
         JSON_PUT(&writer, "name", sizes[i].name, "parameters", description->weights);

@@ -14,13 +14,16 @@
 #include <string.h>
 
 static const char *const failures[] = {"stop", "continue", NULL};
+static const char *const tasks[] = {"pretrain", "classify", NULL};
 
 static struct {
     struct train_config config;
-    int64_t layers, heads, kv_heads, width, hidden, window, context, vocabulary;
+    int64_t layers, heads, kv_heads, width, hidden, window, context, vocabulary, image, channels;
+    double multiplier;
     struct training_mesh mesh;
     struct train_plan plan;
-    const char *scaling, *rate_shape, *optimizer, *trace, *precision, *kernels, *failure, *from;
+    const char *scaling, *rate_shape, *optimizer, *trace, *precision, *kernels, *failure, *from, *task, *augment,
+        *corrupt;
     struct training_recompute recompute;
     struct cli_list rates;
     double grace, hang_limit;
@@ -44,6 +47,8 @@ static const struct cli_option options[] = {
              .default_text = "gpt, or the model of --from"),
     CLI_TEXT("from", 0, "PATH", &chosen.from, NULL,
              "start from these weights: a checkpoint, a safetensors file, or a directory with config.json"),
+    CLI_CHOICE("task", 0, "NAME", &chosen.task, "pretrain", tasks,
+               "bert: predict masked words and whether texts belong together, or classify labeled texts"),
     INTEGER("layers", 0, "N", layers, "0", 0, 1000, "number of transformer blocks", AS_NAMED),
     INTEGER("heads", 0, "N", heads, "0", 0, 1000, "number of attention heads", AS_NAMED),
     INTEGER("kv-heads", 0, "N", kv_heads, "0", 0, 1000, "number of key and value heads", AS_NAMED),
@@ -53,21 +58,39 @@ static const struct cli_option options[] = {
     INTEGER("context", 0, "N", context, "0", 0, 1000000, "longest sequence, in tokens", AS_NAMED),
     INTEGER("vocabulary", 0, "N", vocabulary, "0", 0, 10000000, "number of different tokens",
             .default_text = "that of the data's tokenizer, or of the named size", .advanced = true),
+    INTEGER("image", 0, "N", image, "0", 0, 4096, "height and width of images, in pixels", AS_NAMED),
+    INTEGER("channels", 0, "N", channels, "0", 0, 3, "channels of images: 1 (gray) or 3", AS_NAMED),
+    NUMBER("multiplier", multiplier, "0", 0, 4, "of the channels of an image network's layers", AS_NAMED),
     NUMBER("dropout", config.dropout, "0", 0, 0.99,
            "share of the elements of embeddings and branches that are dropped; rarely above 0.2",
            .default_text = "none", .advanced = true),
 
     CLI_GROUP("Data"),
     CLI_TEXT("data", 'd', "PATH", &chosen.config.data, NULL,
-             "a text file, a token shard, or a directory of shards (see weft data pack); random: only measure speed"),
+             "a text file, a token shard, or a directory of shards (see weft data pack); labeled texts; images: a "
+             "directory per class, idx files or tar shards; random: only measure speed"),
     CLI_TEXT("tokenizer", 0, "DIR", &chosen.config.tokenizer, NULL,
-             "encode a text with this tokenizer: vocab.json and merges.txt",
+             "encode a text with this tokenizer: vocab.json and merges.txt, or vocab.txt",
              .default_text = "that of --from or --resume; without one, bytes are tokens"),
     INTEGER("batch", 'b', "N", config.batch, "32", 1, 1e9, "sequences in a global batch, over all ranks"),
     INTEGER("sequence", 0, "N", config.sequence, "0", 0, 1000000, "tokens in a sequence",
             .default_text = "the model's context"),
     INTEGER("seed", 0, "N", config.seed, "1", 0, 9e15, "seed of initial weights, data order and sampling"),
     INTEGER("micro-batch", 0, "N", config.micro_batch, "4", 1, 1e6, "sequences in one forward and backward pass",
+            .advanced = true),
+
+    CLI_GROUP("Images"),
+    CLI_CHOICE("augment", 0, "HOW", &chosen.augment, "auto", image_changes_names,
+               "random changes of training images; small: mirrored and moved; large: mirrored, a random part resized, "
+               "colors changed",
+               .default_text = "small below 64 pixels, otherwise large"),
+    NUMBER("mixup", config.images.mixup, "0", 0, 1, "mix pairs of images by shares from a Beta(X, X) distribution",
+           .default_text = "none"),
+    NUMBER("erase", config.images.erase, "0", 0, 1, "probability that a box of an image is erased",
+           .default_text = "none", .advanced = true),
+    CLI_CHOICE("corrupt", 0, "WHAT", &chosen.corrupt, "refuse", training_corrupt,
+               "what happens to damaged images; skip: others take their places"),
+    INTEGER("decode-threads", 0, "N", config.images.threads, "1", 0, 256, "threads per rank that decode images ahead",
             .advanced = true),
 
     CLI_GROUP("Optimizer"),
@@ -175,8 +198,9 @@ static const struct cli_option options[] = {
     CLI_TEXT("metrics", 0, "FILE", &chosen.config.metrics, NULL,
              "append the metrics of every step to FILE, as JSON lines"),
     CLI_FLAG("quiet", 'q', &chosen.quiet, "print errors only"),
-    INTEGER("evaluate-sequences", 0, "N", config.evaluate_sequences, "64", 0, 1e9,
-            "held-out sequences in an evaluation; 0: none", .advanced = true),
+    INTEGER("evaluate-sequences", 0, "N", config.evaluate_sequences, "-1", -1, 1e9,
+            "held-out sequences or images in an evaluation, rounded up to whole micro-batches; 0: none",
+            .default_text = "64; all where samples have classes", .advanced = true),
     INTEGER("patience", 0, "N", config.patience, "0", 0, 1e9,
             "end after this many evaluations without improvement, and keep the best checkpoint",
             .default_text = "never end early", .advanced = true),
@@ -246,6 +270,9 @@ static weft_status train_resolve(struct error *error)
             return found;
         config->events = chosen.events;
     }
+    config->classify = cli_choice_index(chosen.task, tasks) == 1;
+    config->images.changes = (enum image_changes)cli_choice_index(chosen.augment, image_changes_names);
+    config->images.skip = cli_choice_index(chosen.corrupt, training_corrupt) == 1;
     config->scaling = (weft_rate_scaling)cli_choice_index(chosen.scaling, learning_rate_scalings);
     if ((status = read_number(getenv("WEFT_MIN_RANKS"), "WEFT_MIN_RANKS", &config->min_ranks, error)) != WEFT_OK ||
         (status = read_number(getenv("WEFT_RESTARTS"), "WEFT_RESTARTS", &config->restarts, error)) != WEFT_OK)
@@ -267,15 +294,20 @@ static void adjust_shape(struct train_config *config)
         int64_t given;
         size_t *place;
     } numbers[] = {
-        {chosen.layers, &shape->layers},   {chosen.heads, &shape->heads},           {chosen.kv_heads, &shape->kv_heads},
-        {chosen.width, &shape->width},     {chosen.hidden, &shape->hidden},         {chosen.window, &shape->window},
-        {chosen.context, &shape->context}, {chosen.vocabulary, &shape->vocabulary},
+        {chosen.layers, &shape->layers},     {chosen.heads, &shape->heads},
+        {chosen.kv_heads, &shape->kv_heads}, {chosen.width, &shape->width},
+        {chosen.hidden, &shape->hidden},     {chosen.window, &shape->window},
+        {chosen.context, &shape->context},   {chosen.vocabulary, &shape->vocabulary},
+        {chosen.image, &shape->image},       {chosen.channels, &shape->channels},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (numbers[i].given)
             *numbers[i].place = (size_t)numbers[i].given;
-    /* Weights keep their vocabulary, whatever the data's is. */
+    if (chosen.multiplier > 0)
+        shape->multiplier = chosen.multiplier;
+    /* Weights keep their vocabulary and their classes, whatever the data's are. */
     config->vocabulary_chosen = chosen.vocabulary || chosen.from;
+    config->classes_chosen = chosen.from && shape->classes;
 }
 
 static weft_status resolve_shape(struct train_config *config, const struct model_shape *known, struct error *error)
@@ -380,7 +412,7 @@ static weft_status train_run(struct command_call *call, struct error *error)
 const struct command command_train = {
     .name = "train",
     .group = COMMAND_TRAIN,
-    .summary = "train a language model",
+    .summary = "train a language model, a BERT or an image model",
     .description =
         "Trains a GPT, a Llama or a multilayer perceptron on text (tokens are bytes, or those of --tokenizer or of "
         "the tokenizer of --from) or on token shards, over the ranks that it was launched with: "

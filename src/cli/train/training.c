@@ -15,6 +15,8 @@ const char *const training_precisions[] = {"f32", "bf16", "f16", NULL};
 
 const char *const training_gradients[] = {"f32", "bf16", NULL};
 
+const char *const training_corrupt[] = {"refuse", "skip", NULL};
+
 weft_type training_type_of(const char *precision)
 {
     static const weft_type types[] = {WEFT_F32, WEFT_BF16, WEFT_F16};

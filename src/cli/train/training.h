@@ -13,6 +13,9 @@ extern const char *const training_precisions[];
 /** Of them, the choices of --gradients. */
 extern const char *const training_gradients[];
 
+/** "refuse", "skip": choices of --corrupt. */
+extern const char *const training_corrupt[];
+
 /** The type of this name, one of training_precisions. */
 weft_type training_type_of(const char *precision);
 

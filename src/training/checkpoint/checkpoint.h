@@ -7,7 +7,8 @@
  *       step-00000200/                       a checkpoint: made by rename, only when whole and synced
  *         model.safetensors                  weights, under the network's public names
  *         optimizer.safetensors              "NAME.exp_avg", "NAME.exp_avg_sq" for each weight NAME
- *         vocab.json, merges.txt             the tokenizer of the text that was trained on, where there is one
+ *         vocab.json, merges.txt             the tokenizer of the text that was trained on, where there is one;
+ *         (vocab.txt, tokenizer_config.json)   or these, of a WordPiece
  *         manifest.json                      step, position, configuration; size and SHA-256 of each file
  *       step-00000200.partial/               one being written; never read, removed by the next writer
  *       best -> step-00000150                a link to the best one, if the writer marked one; never pruned
@@ -43,6 +44,8 @@
 #define CHECKPOINT_INDEX            "model.safetensors.index.json"
 #define CHECKPOINT_VOCABULARY       "vocab.json"
 #define CHECKPOINT_MERGES           "merges.txt"
+#define CHECKPOINT_WORDPIECES       "vocab.txt"
+#define CHECKPOINT_TOKENIZER_CONFIG "tokenizer_config.json"
 #define CHECKPOINT_FILE_NAME_BYTES  64
 
 /** The state that a run needs, besides its tensors, to continue as if it had not stopped. */
@@ -119,7 +122,7 @@ weft_status checkpoint_write_index(const char *run, uint64_t step, const struct 
                                    unsigned parts, uint64_t bytes, struct checkpoint_record *record,
                                    struct error *error);
 
-/** Write one of the tokenizer's files: `name` is CHECKPOINT_VOCABULARY or CHECKPOINT_MERGES. */
+/** Write one of the tokenizer's files: `name` is CHECKPOINT_VOCABULARY or one of the names after it. */
 weft_status checkpoint_write_text(const char *run, uint64_t step, const char *name, const char *text, size_t size,
                                   struct checkpoint_record *record, struct error *error);
 

@@ -15,8 +15,12 @@
 
 bool manifest_file_has_tensors(const char *name)
 {
-    return strcmp(name, CHECKPOINT_INDEX) != 0 && strcmp(name, CHECKPOINT_VOCABULARY) != 0 &&
-           strcmp(name, CHECKPOINT_MERGES) != 0;
+    static const char *const others[] = {CHECKPOINT_INDEX, CHECKPOINT_VOCABULARY, CHECKPOINT_MERGES,
+                                         CHECKPOINT_WORDPIECES, CHECKPOINT_TOKENIZER_CONFIG};
+    for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+        if (strcmp(name, others[i]) == 0)
+            return false;
+    return true;
 }
 
 bool manifest_file_name_is_good(const char *name)

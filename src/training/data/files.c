@@ -26,6 +26,11 @@ bool data_file_is_held_out(const char *path)
     return find_word(name, "val") || find_word(name, "valid") || find_word(name, "validation");
 }
 
+bool data_file_is_test(const char *path)
+{
+    return find_word(file_name(path), "test");
+}
+
 /* The file that is called as `path` with "val" in place of "train", if it is there. */
 static weft_status add_sibling(struct string_list *files, const char *path, struct error *error)
 {
@@ -73,9 +78,12 @@ static weft_status files_add_directory(struct string_list *files, const char *di
     if (status == WEFT_OK && files->count == before)
         status = files_add_entries(files, directory, entries, count, ".txt", error);
     if (status == WEFT_OK && files->count == before)
-        status = error_set(
-            error, WEFT_ERROR_DATA,
-            "the directory '%s' has neither .bin nor .txt files; name the files of the dataset themselves", directory);
+        status = files_add_entries(files, directory, entries, count, ".tsv", error);
+    if (status == WEFT_OK && files->count == before)
+        status = error_set(error, WEFT_ERROR_DATA,
+                           "the directory '%s' has neither .bin nor .txt nor .tsv files; name the files of the dataset "
+                           "themselves",
+                           directory);
     for (int i = 0; i < count; i++)
         free(entries[i]);
     free(entries);

@@ -6,8 +6,8 @@
 #include "base/string_list.h"
 
 /**
- * The files of `count` paths: a directory stands for its .bin files, or its .txt files if it has no .bin files, sorted
- * by name. For a single "train" file the "val" file in the same directory is added. Free with string_list_free(); on an
+ * The files of `count` paths: a directory stands for its .bin files, otherwise its .txt files, otherwise its .tsv
+ * files, sorted by name. For a single "train" file the "val" file in the same directory is added. Free with string_list_free(); on an
  * error `files` is empty.
  */
 weft_status data_files_find(const char *const *paths, size_t count, struct string_list *files, struct error *error);
@@ -17,5 +17,8 @@ weft_status data_files_find(const char *const *paths, size_t count, struct strin
  * "interval.txt" has not.
  */
 bool data_file_is_held_out(const char *path);
+
+/** Whether the name has the word "test". */
+bool data_file_is_test(const char *path);
 
 #endif

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * A source of random samples for any kind of network, to measure speed: integers within their bounds, samples without
- * padding, normal numbers for pixels, and shares of 1 and 0. Sample number n is a function of (seed, split, n) alone.
- *
- * dataset_open_random() makes those of language models.
+ * Samples of random numbers within the bounds of a network's inputs, without end and without a pattern: for measuring
+ * speed. Texts have no padding, images have no second class. Sample n has the numbers that n and the seed give.
  */
 #ifndef WEFT_TRAINING_DATA_RANDOM_SOURCE_H
 #define WEFT_TRAINING_DATA_RANDOM_SOURCE_H
 
 #include "training/data/source.h"
 
-/** Open a source of what `inputs` says, which is copied; close it with sample_source_close(). Any number of threads may
- * read it. Errors: MEMORY. */
+/** Errors: MEMORY. */
 weft_status random_source_open(const struct model_inputs *inputs, uint64_t seed, struct sample_source **source,
                                struct error *error);
 

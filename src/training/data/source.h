@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Where a run's samples come from: token shards and text (dataset.h), pairs of sentences, labelled texts, images.
+ * Where a run's samples come from: token shards and text (dataset.h), pairs of sentences, labeled texts, images.
  *
  * A source has a training split and a held-out split. Sample number n of the run is a function of (files, options, n)
  * alone, so it is the same whichever rank asks for it, and the position of a run is one integer. Numbers go on over all
@@ -49,6 +49,10 @@ struct sample_source_kind {
     /** One line of text: what it is, how it was recognized, and the split. Lives as long as the source. */
     const char *(*describe)(const struct sample_source *source);
 
+    /** Classes of samples, and the name of one of them; NULL: samples have none. */
+    size_t (*classes)(const struct sample_source *source);
+    const char *(*class_name)(const struct sample_source *source, size_t number);
+
     /** Large sources may hash evenly spaced parts. Errors: as for read(). */
     weft_status (*identify)(const struct sample_source *source, struct dataset_identity *identity, struct error *error);
 
@@ -74,6 +78,18 @@ static inline uint64_t sample_source_samples(const struct sample_source *source,
 static inline const char *sample_source_describe(const struct sample_source *source)
 {
     return source->kind->describe(source);
+}
+
+/** 0: samples have no classes. */
+static inline size_t sample_source_classes(const struct sample_source *source)
+{
+    return source->kind->classes ? source->kind->classes(source) : 0;
+}
+
+/** `number` is below sample_source_classes(). Lives as long as the source. */
+static inline const char *sample_source_class_name(const struct sample_source *source, size_t number)
+{
+    return source->kind->class_name(source, number);
 }
 
 static inline weft_status sample_source_identify(const struct sample_source *source, struct dataset_identity *identity,

@@ -25,6 +25,11 @@ weft_status model_check_division(const struct model_description *description, si
         const char *name;
         size_t count;
     } numbers[] = {{"heads", shape->heads}, {"kv_heads", shape->kv_heads}, {"hidden", shape->hidden}};
+    if (ranks > 1 && shape->image)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "a %s has no tensor axis: its convolutions cannot be divided over %zu ranks; use the data and "
+                         "pipeline axes",
+                         shape->kind, ranks);
     for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
         if (numbers[i].count % ranks != 0)
             return error_set(
@@ -32,7 +37,7 @@ weft_status model_check_division(const struct model_description *description, si
                 "%s is %zu, which %zu ranks of the tensor axis cannot divide evenly; use a number of ranks "
                 "that divides heads, kv_heads and hidden",
                 numbers[i].name, numbers[i].count, ranks);
-    if (shape->vocabulary < ranks)
+    if (!shape->image && shape->vocabulary < ranks)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "a vocabulary of %zu tokens is too small for %zu ranks of the tensor axis", shape->vocabulary,
                          ranks);

@@ -12,13 +12,14 @@ const struct model_input_kind model_input_kinds[MODEL_INPUTS] = {
     [INPUT_PIXELS] = {"pixel", WEFT_F32, READ_BY_FIRST},      [INPUT_SHARES] = {"share", WEFT_F32, READ_BY_LAST},
 };
 
-struct model_inputs model_inputs_of(const struct model_description *description, size_t sequence)
+struct model_inputs model_shape_inputs(const struct model_shape *shape, size_t sequence)
 {
-    const struct model_shape *shape = &description->shape;
     const struct network *network = network_find(shape->kind, NULL);
+    struct model_shape complete = *shape;
     struct model_inputs inputs = {0};
     if (network && network->inputs) {
-        network->inputs(shape, sequence, &inputs);
+        network->complete(&complete);
+        network->inputs(&complete, sequence, &inputs);
         return inputs;
     }
     inputs.elements[INPUT_TOKENS] = inputs.elements[INPUT_TARGETS] = sequence;
@@ -26,14 +27,17 @@ struct model_inputs model_inputs_of(const struct model_description *description,
     return inputs;
 }
 
-bool model_predicts_next(const struct model_inputs *inputs, size_t sequence)
+struct model_inputs model_inputs_of(const struct model_description *description, size_t sequence)
 {
-    for (enum model_input input = 0; input < MODEL_INPUTS; input++) {
-        const bool is_read = input == INPUT_TOKENS || input == INPUT_TARGETS;
-        if (inputs->elements[input] != (is_read ? sequence : 0))
-            return false;
-    }
-    return true;
+    return model_shape_inputs(&description->shape, sequence);
+}
+
+enum model_samples model_samples_of(const struct model_shape *shape)
+{
+    const struct model_inputs inputs = model_shape_inputs(shape, 1);
+    if (inputs.elements[INPUT_LENGTHS])
+        return SAMPLES_OF_TEXTS;
+    return inputs.elements[INPUT_TOKENS] ? SAMPLES_OF_TOKENS : SAMPLES_OF_IMAGES;
 }
 
 bool model_reads_input(const struct model_description *description, const bool *layers,

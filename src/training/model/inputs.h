@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 struct model_description;
+struct model_shape;
 
 /** The order is that of the named members of struct model_batch. */
 enum model_input {
@@ -72,8 +73,17 @@ struct model_inputs {
 /** A language model reads tokens and the targets one further, both batch x sequence; networks say what else there is. */
 struct model_inputs model_inputs_of(const struct model_description *description, size_t sequence);
 
-/** Whether a network reads tokens and the targets one further, and nothing else: a language model, which can generate. */
-bool model_predicts_next(const struct model_inputs *inputs, size_t sequence);
+/** The same before there is a description, of a shape that may lack numbers that have defaults. */
+struct model_inputs model_shape_inputs(const struct model_shape *shape, size_t sequence);
+
+/** What the samples of a network are. */
+enum model_samples {
+    SAMPLES_OF_TOKENS, /**< neighboring tokens, for the next ones to be predicted */
+    SAMPLES_OF_TEXTS,  /**< one or two texts with padding */
+    SAMPLES_OF_IMAGES,
+};
+
+enum model_samples model_samples_of(const struct model_shape *shape);
 
 /** Whether a rank with these layers reads an input (`layers` NULL: it has all). */
 bool model_reads_input(const struct model_description *description, const bool *layers,

@@ -47,6 +47,7 @@ struct pass {
     uint64_t seed, sample;            /**< of dropout: see struct model_batch */
     double loss_scale;                /**< of gradients: see struct model_batch */
     size_t room_batch, room_sequence; /**< as planned for in the memory; the pass may have less */
+    const void *x;                    /**< in the weights pass, which has no other: the rows that enter */
 };
 
 static inline size_t pass_rows(const struct pass *pass)
@@ -189,6 +190,20 @@ weft_status description_add_layer(struct model_description *description, const s
 weft_status description_add_parameter(struct model_description *description, size_t rows, size_t columns,
                                       struct initial initial, const char *prefix, const char *name, size_t *number,
                                       struct error *error);
+
+/** The lengths of a tensor's dimensions; 0 after the last. */
+struct tensor_shape {
+    size_t lengths[MODEL_DIMENSIONS];
+};
+
+/** The same for a tensor of any number of dimensions, such as a convolution's. */
+weft_status description_add_tensor(struct model_description *description, const struct tensor_shape *shape,
+                                   struct initial initial, const char *prefix, const char *name, size_t *number,
+                                   struct error *error);
+
+/** Append a running statistic of `count` elements, which begin as `value`. */
+weft_status description_add_statistic(struct model_description *description, size_t count, double value,
+                                      const char *prefix, const char *name, size_t *number, struct error *error);
 
 /** Say how a parameter is divided over a tensor axis; nothing for NO_PARAMETER. */
 void description_divide(struct model_description *description, size_t number, const struct model_division *division);

@@ -87,7 +87,7 @@ static size_t layout_round_up(size_t elements, size_t multiple)
 static void layout_count_weights(struct model_description *description)
 {
     const size_t count = description->parameter_count;
-    description->weights = description->frozen_weights = 0;
+    description->weights = description->frozen_weights = description->statistics = 0;
     description->first_trainable = count;
     for (size_t i = 0; i < count; i++) {
         struct model_parameter *parameter = &description->parameters[i];
@@ -95,9 +95,9 @@ static void layout_count_weights(struct model_description *description)
         for (size_t d = 0; d < parameter->dimensions; d++)
             parameter->count *= parameter->shape[d];
         const size_t whole = division_counts_of(description, i).whole;
-        description->weights += whole;
+        *(parameter->statistic ? &description->statistics : &description->weights) += whole;
         if (parameter->frozen)
-            description->frozen_weights += whole;
+            description->frozen_weights += parameter->statistic ? 0 : whole;
         else if (description->first_trainable == count)
             description->first_trainable = i;
     }

@@ -94,7 +94,7 @@ weft_status model_open(const struct model_description *description, struct devic
                             .inputs = model_inputs_of(description, options->sequence)};
     const struct layer_room room = model_room(model, device->type, device->activations);
     const size_t numbers =
-        options->batch * options->sequence + model_loss_count(model, &room) + description->shape.vocabulary;
+        options->batch * options->sequence + model_loss_count(model, &room) + model_logit_count(model);
     struct arena arena = {0};
     status = model_copy_layers(model, error);
     if (status == WEFT_OK)
@@ -235,7 +235,7 @@ weft_status model_extend(struct model *model, const void *parameters, size_t fir
         return error_set(error, WEFT_ERROR_STATE,
                          "a model opened for %zu sequences%s cannot extend one; open it with batch 1, without training",
                          model->options.batch, model->options.training ? ", to train," : "");
-    if (!model_predicts_next(&model->inputs, model->options.sequence))
+    if (model_samples_of(&model->description->shape) != SAMPLES_OF_TOKENS)
         return error_set(error, WEFT_ERROR_STATE,
                          "a network of kind %s does not predict next tokens, so it cannot extend a sequence; use a "
                          "language model such as a gpt",
@@ -243,6 +243,9 @@ weft_status model_extend(struct model *model, const void *parameters, size_t fir
     if (count < 1 || first > model->options.sequence || count > model->options.sequence - first)
         return error_set(error, WEFT_ERROR_ARGUMENT, "positions %zu to %zu do not fit a sequence of %zu tokens", first,
                          first + count, model->options.sequence);
+    if (!model->inputs.elements[INPUT_TOKENS])
+        return error_set(error, WEFT_ERROR_STATE, "a %s reads no tokens, so it cannot extend a sequence",
+                         model->description->shape.kind);
     weft_status status = check_whole(model, error);
     if (status == WEFT_OK)
         status = model_check_input(model, INPUT_TOKENS, tokens, count, error);
@@ -257,6 +260,37 @@ weft_status model_extend(struct model *model, const void *parameters, size_t fir
     status = device->finish(device, error);
     if (status == WEFT_OK)
         convert_logits(device->activations, vocabulary, model->host, logits);
+    return status;
+}
+
+weft_status model_classify(struct model *model, const void *parameters, const struct model_batch *batch, double *logits,
+                           struct error *error)
+{
+    const struct model_description *description = model->description;
+    struct device *device = model->device;
+    const size_t last = description->layer_count - 1, count = model_logit_count(model);
+    if (!description->shape.classes || model->options.training)
+        return error_set(error, WEFT_ERROR_STATE, "a model of kind %s%s gives no classes of samples",
+                         description->shape.kind, model->options.training ? ", opened to train," : "");
+    weft_status status = check_whole(model, error);
+    if (status == WEFT_OK)
+        status = model_slot_load(model, 0, batch, error);
+    if (status != WEFT_OK)
+        return status;
+    const void *weights = weights_of(model, parameters);
+    for (size_t i = 0; i <= last; i++) {
+        const struct layer *layer = &description->layers[i];
+        const struct layer_arrays arrays = model_layer_arrays(description, device, i, parameters, weights, NULL);
+        const struct layer_call call = {.layer = i, .arrays = &arrays};
+        struct pass pass = model_pass(model, &call, false);
+        pass.targets = pass.labels = NULL;
+        layer->kind->forward(layer, &pass, &model->slots[0].layers[i].places, model->slots[0].layers[i].x,
+                             i < last ? model->slots[0].layers[i + 1].x : model->logits);
+    }
+    device->read(device, model->host, model->logits, count * weft_type_size(device->activations));
+    status = device->finish(device, error);
+    if (status == WEFT_OK)
+        convert_logits(device->activations, count, model->host, logits);
     return status;
 }
 

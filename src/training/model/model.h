@@ -101,6 +101,10 @@ struct model_parameter {
     size_t offset;          /**< of its first element in the flat array; a multiple of 16 elements (64 bytes in f32) */
     bool decay;             /**< weight decay applies: tensors of two dimensions and more, embeddings among them */
     bool frozen;            /**< not trained: no gradient, no weight decay, moments stay as they are */
+    bool statistic;         /**< a running statistic, such as a batch norm's mean: the optimizer does not train it, its
+                               gradient is its difference from the micro-batch's, and a step moves it by a part of
+                               that (training/optimizer/optimizer.h). A frozen one stays, and its layer uses it in
+                               training, too */
     bool absent;            /**< no layer that this rank keeps uses it: it has a name and a shape, but takes no room in
                                the flat array, and its offset is where the next one begins */
     double rate_factor;     /**< the learning rate is multiplied by it; default 1 */
@@ -131,8 +135,9 @@ struct model_description {
     size_t parameter_count, parameter_room;
     size_t tensor_ranks; /**< of the axis that it is divided over, and this rank's place there: model_divide() */
     size_t tensor_rank;
-    size_t weights;           /**< elements of the whole network's parameters: its published size */
+    size_t weights;           /**< elements of the whole network's parameters, without statistics: its published size */
     size_t frozen_weights;    /**< of these, frozen ones */
+    size_t statistics;        /**< elements of its running statistics */
     size_t first_trainable;   /**< index of the first parameter that is not frozen: backward ends at its layer, and sets
                                the gradients of the layers before it to 0 */
     size_t elements;          /**< length of the flat array: weights and the gaps of alignment, which stay 0 */
@@ -179,7 +184,8 @@ void model_keep_layers(struct model_description *description, const bool *kept);
  *
  * The vocabulary's rows may be divided unevenly. description->shape, names and numbers stay those of the whole network,
  * and so do the blocks of groups: they have room for the rank with the most. A description is divided once. Errors:
- * ARGUMENT if heads, kv_heads or hidden cannot be divided evenly, or the vocabulary is too small.
+ * ARGUMENT if heads, kv_heads or hidden cannot be divided evenly, the vocabulary is too small, or it is a network of
+ * convolutions.
  */
 weft_status model_divide(struct model_description *description, size_t ranks, size_t rank, struct error *error);
 
@@ -386,6 +392,13 @@ weft_status model_evaluate(struct model *model, const void *parameters, const st
  */
 weft_status model_extend(struct model *model, const void *parameters, size_t first, const int32_t *tokens, size_t count,
                          double *logits, struct error *error);
+
+/**
+ * The logits of the classes of a micro-batch's samples, batch x shape.classes doubles. The model must have been opened
+ * without training. Errors: STATE for a network that does not classify samples; DATA for numbers out of bounds.
+ */
+weft_status model_classify(struct model *model, const void *parameters, const struct model_batch *batch, double *logits,
+                           struct error *error);
 
 /** The direction of a pass. */
 enum model_direction {

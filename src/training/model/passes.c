@@ -100,7 +100,8 @@ static bool parameters_are_alike(const struct model_parameter *a, const struct m
     for (size_t d = 0; d < MODEL_DIMENSIONS; d++)
         if (a->shape[d] != b->shape[d])
             return false;
-    return a->dimensions == b->dimensions && a->absent == b->absent;
+    return a->dimensions == b->dimensions && a->absent == b->absent && a->statistic == b->statistic &&
+           (!a->statistic || a->frozen == b->frozen);
 }
 
 bool model_layers_are_alike(const struct model_description *description, size_t a, size_t b)
@@ -166,7 +167,7 @@ weft_status model_check_input(const struct model *model, enum model_input input,
     for (size_t i = 0; i < count; i++) {
         if (numbers[i] >= least && numbers[i] <= most)
             continue;
-        if (input == INPUT_TOKENS || input == INPUT_TARGETS)
+        if (model->description->shape.vocabulary && (input == INPUT_TOKENS || input == INPUT_TARGETS))
             return error_set(
                 error, WEFT_ERROR_DATA,
                 "%s %zu of the batch is token %d, but the model's vocabulary has %zu tokens, from 0; check that "
@@ -379,7 +380,8 @@ void model_layer_backward_weights(struct model *model, const struct layer_call *
             device->fill(device, description->groups[tied].count, 0, arrays->tied_gradients);
         return;
     }
-    const struct pass pass = model_pass(model, call, true);
+    struct pass pass = model_pass(model, call, true);
+    pass.x = call_x(model, call);
     show_begin(model, call->layer, MODEL_BACKWARD, true);
     if (model->options.split)
         call_recompute(model, call, &pass);

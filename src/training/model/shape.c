@@ -24,6 +24,9 @@ const struct shape_number shape_numbers[] = {
     NUMBER(norm_epsilon, SHAPE_REAL, 1e-12, 0.1, "added to the variance by norms", .of_all = true,
            .may_be_usual = true),
     NUMBER(classes, SHAPE_WHOLE, 2, 1000000, "classes of a whole sample", .may_be_usual = true),
+    NUMBER(image, SHAPE_WHOLE, 8, 4096, "height and width of an image, pixels", ),
+    NUMBER(channels, SHAPE_WHOLE, 1, 3, "of an image: 1 (gray) or 3", ),
+    NUMBER(multiplier, SHAPE_REAL, 0.125, 4, "of the channels of all layers", .may_be_usual = true),
     NUMBER(untied, SHAPE_FLAG, 0, 1, "the head has a matrix of its own, not the embedding table", ),
 };
 const size_t shape_number_count = ARRAY_SIZE(shape_numbers);
@@ -58,8 +61,22 @@ void shape_number_set(struct model_shape *shape, const struct shape_number *numb
     }
 }
 
+static char *image_shape_text(const struct model_shape *shape, char text[SHAPE_TEXT_BYTES])
+{
+    int length = 0;
+    if (shape->layers)
+        length = snprintf(text, SHAPE_TEXT_BYTES, "%zu layers, ", shape->layers);
+    snprintf(text + length, SHAPE_TEXT_BYTES - (size_t)length,
+             "images of %zu x %zu pixels, %zu channel%s, %zu classes, multiplier %g", shape->image, shape->image,
+             shape->channels, shape->channels > 1 ? "s" : "", shape->classes,
+             shape->multiplier > 0 ? shape->multiplier : 1);
+    return text;
+}
+
 char *shape_text(const struct model_shape *shape, char text[SHAPE_TEXT_BYTES])
 {
+    if (shape->image)
+        return image_shape_text(shape, text);
     int length = snprintf(text, SHAPE_TEXT_BYTES, "%zu layers", shape->layers);
     if (shape->heads)
         length += snprintf(text + length, SHAPE_TEXT_BYTES - (size_t)length, ", %zu heads", shape->heads);

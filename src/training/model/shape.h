@@ -19,7 +19,8 @@ struct shape_number {
     enum shape_kind kind;
     size_t offset; /**< of that member */
     double least, most;
-    bool of_all;       /**< every kind of network has it; others are named by the kinds that do */
+    bool of_all;       /**< every kind of network has it, but for those that read images: they name theirs, as all
+                          kinds name their others */
     bool may_be_usual; /**< 0 stands for the kind's default */
     const char *about; /**< for users: lower case, no full stop */
 };

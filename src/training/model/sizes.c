@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Networks by name. Those of 100M parameters and more are the published ones; the others read bytes. */
+/* Networks by name. Of those that read text, the ones of 100M parameters and more are published; the others read bytes. */
 #include "base/text.h"
 #include "training/model/model.h"
 
@@ -23,6 +23,10 @@
 #define BERT(l, h, w, c, v)                                                                                            \
     {                                                                                                                  \
         .kind = "bert", .layers = l, .heads = h, .width = w, .context = c, .vocabulary = v                             \
+    }
+#define IMAGES(of_kind, pixels, depth, count, ...)                                                                     \
+    {                                                                                                                  \
+        .kind = of_kind, .image = pixels, .channels = depth, .classes = count, __VA_ARGS__                             \
     }
 
 static const struct model_size sizes[] = {
@@ -54,6 +58,17 @@ static const struct model_size sizes[] = {
     {"tinyllama", LLAMA(22, 32, 4, 2048, 5632, 2048, 32000, .untied = true), "TinyLlama, 1100M parameters"},
     /* hidden layers, width of an embedding, window, width of hidden layers, context, vocabulary */
     {"mlp-micro", MLP(2, 48, 16, 512, 128, 256), "0.8M parameters, bytes: what a window of 16 can tell"},
+    /* height and width of an image, its channels, classes, multiplier of the layers' channels */
+    {"mobilenet-v1-micro", IMAGES("mobilenet-v1", 28, 1, 10, .multiplier = 0.5),
+     "0.8M parameters, 28 x 28 gray images"},
+    {"mobilenet-v1", IMAGES("mobilenet-v1", 224, 3, 1000, ), "MobileNet, 4.2M parameters"},
+    {"mobilenet-v2-micro", IMAGES("mobilenet-v2", 28, 1, 10, .multiplier = 0.5),
+     "0.7M parameters, 28 x 28 gray images"},
+    {"mobilenet-v2", IMAGES("mobilenet-v2", 224, 3, 1000, ), "MobileNetV2, 3.5M parameters"},
+    {"resnet-micro", IMAGES("resnet", 28, 1, 10, .layers = 18, .multiplier = 0.25),
+     "0.7M parameters, 28 x 28 gray images"},
+    {"resnet-18", IMAGES("resnet", 224, 3, 1000, .layers = 18), "ResNet-18, 11.7M parameters"},
+    {"resnet-50", IMAGES("resnet", 224, 3, 1000, .layers = 50), "ResNet-50, 25.6M parameters"},
 };
 #define SIZES ARRAY_SIZE(sizes)
 
@@ -65,8 +80,9 @@ const struct model_size *model_sizes(size_t *count)
 
 /* Aliases. */
 static const char *const others[][2] = {
-    {"bert", "bert-micro"}, {"gpt", "gpt-micro"},         {"llama", "llama-micro"},    {"mlp", "mlp-micro"},
-    {"gpt2-124m", "gpt2"},  {"gpt2-355m", "gpt2-medium"}, {"gpt2-774m", "gpt2-large"}, {"gpt2-1558m", "gpt2-xl"},
+    {"bert", "bert-micro"},      {"gpt", "gpt-micro"},          {"llama", "llama-micro"}, {"mlp", "mlp-micro"},
+    {"gpt2-124m", "gpt2"},       {"mobilenet", "mobilenet-v2"}, {"resnet", "resnet-18"},  {"gpt2-355m", "gpt2-medium"},
+    {"gpt2-774m", "gpt2-large"}, {"gpt2-1558m", "gpt2-xl"},
 };
 #define OTHERS ARRAY_SIZE(others)
 

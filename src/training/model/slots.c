@@ -173,7 +173,7 @@ size_t model_plan_memory(struct model *model, weft_type type, weft_type activati
         if (model_runs_layer(model, i))
             plan_shared(model, &room, i, kept, scratch, arena);
     if (!options->training)
-        model->logits = arena_take(arena, description->shape.vocabulary * room.activation);
+        model->logits = arena_take(arena, model_logit_count(model) * room.activation);
     if (options->slots)
         return slot;
     if (options->training)

@@ -80,6 +80,14 @@ static void update_sgd(const struct piece *piece)
     cast_parameters(piece);
 }
 
+static void update_statistics(const struct piece *piece)
+{
+    const struct optimizer_arrays *arrays = &piece->arrays;
+    piece->device->combine(piece->device, piece->count, 1, arrays->parameters,
+                           -OPTIMIZER_STATISTIC_MOMENTUM * piece->step->mean, arrays->gradients, arrays->parameters);
+    cast_parameters(piece);
+}
+
 /* lamb and lars: the direction replaces the gradient. */
 static void direct(const struct piece *piece)
 {
@@ -140,7 +148,8 @@ static size_t last_of_piece(const struct model_description *description, size_t 
 {
     const struct model_parameter *parameter = &description->parameters[i], *next = parameter + 1;
     for (; !one_tensor && i + 1 < description->parameter_count && next->frozen == parameter->frozen &&
-           next->decay == parameter->decay && next->rate_factor == parameter->rate_factor;
+           next->statistic == parameter->statistic && next->decay == parameter->decay &&
+           next->rate_factor == parameter->rate_factor;
          next++)
         i++;
     return i;
@@ -251,7 +260,7 @@ void optimizer_direct(const struct model_description *description, struct device
     for (size_t i = 0; next_tensor(description, range, &i, &tensor); i++) {
         const size_t blocks = blocks_touched(tensor.first, tensor.first + tensor.count);
         const struct optimizer_range mine = tensor_in_range(description, i, own);
-        if (mine.count && !description->parameters[i].frozen) {
+        if (mine.count && optimizer_counts(&description->parameters[i])) {
             const struct piece piece = optimizer_piece_of(&description->parameters[i], device, optimizer, step,
                                                           own.first, mine.first, mine.first + mine.count, arrays);
             const size_t before = mine.first / DEVICE_SQUARES_BLOCK - tensor.first / DEVICE_SQUARES_BLOCK;
@@ -287,7 +296,7 @@ void optimizer_follow(const struct model_description *description, struct device
         const struct piece piece = optimizer_piece_of(parameter, device, optimizer, step, own.first, mine.first,
                                                       mine.first + mine.count, arrays);
         if (mine.count && !parameter->frozen)
-            follow(&piece, &norms[n]);
+            parameter->statistic ? update_statistics(&piece) : follow(&piece, &norms[n]);
     }
 }
 
@@ -320,7 +329,9 @@ void optimizer_update(const struct model_description *description, struct device
             optimizer_piece_of(&description->parameters[i], device, optimizer, step, first, from, to, arrays);
         if (description->parameters[i].frozen)
             continue;
-        if (one_tensor)
+        if (description->parameters[i].statistic)
+            update_statistics(&piece);
+        else if (one_tensor)
             update_whole(&piece, from);
         else
             (optimizer->kind == OPTIMIZER_ADAMW ? update_adamw : update_sgd)(&piece);

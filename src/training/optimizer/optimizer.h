@@ -9,6 +9,12 @@
  *     lamb    r = AdamW's direction + w p;   p = p - rate (|p| / |r|) r        (You et al. 2020, algorithm 2)
  *     lars    r = g + w p;   m = momentum m + rate trust (|p| / |r|) r;   p = p - m   (You et al. 2017, algorithm 1)
  *
+ * Running statistics are none of these optimizers' business: each of them sets p = p - OPTIMIZER_STATISTIC_MOMENTUM g,
+ * where g is the average over the micro-batches of the difference between p and a micro-batch's statistic, neither scaled
+ * for f16 nor clipped. So p = 0.9 p + 0.1 (the average of the micro-batches' statistics), as PyTorch's batch norm has it
+ * for one micro-batch. They have no moments, no weight decay and no part in the gradient's norm. A difference also bears
+ * being summed in bf16: its rounding moves p by at most 0.1 x 2^-8 of it for each sum on the way.
+ *
  * The norms are those of one tensor; tensors without weight decay, and those where either norm is 0, are not scaled by
  * them (the ratio, trust included, is 1). A norm is the root of a canonical tree over the blocks of the flat array that have
  * some of the tensor (training/tensor/tree.h).
@@ -28,6 +34,9 @@
 #include "training/optimizer/parameter_rules.h"
 #include "training/tensor/adamw.h"
 #include "training/tensor/tree.h"
+
+/** The share of a micro-batch's statistic in the running one: that of PyTorch. */
+#define OPTIMIZER_STATISTIC_MOMENTUM 0.1
 
 enum optimizer_kind {
     OPTIMIZER_ADAMW,
@@ -66,6 +75,7 @@ struct optimizer_step {
     uint64_t number; /**< from 1 */
     double rate;
     double gradient_scale; /**< averaging and clipping in one */
+    double mean;           /**< averaging alone, for running statistics: 1 / micro-batches */
 };
 
 /** A range of the arrays: each pointer addresses its first element. */
@@ -120,6 +130,12 @@ void optimizer_follow(const struct model_description *description, struct device
  * element `first`. */
 void optimizer_clear_frozen(const struct model_description *description, struct device *device, size_t first,
                             size_t count, void *array);
+
+/** Whether a parameter counts in the gradient's norm. */
+static inline bool optimizer_counts(const struct model_parameter *parameter)
+{
+    return !parameter->frozen && !parameter->statistic;
+}
 
 /**
  * The Euclidean norm of `count` elements of a gradient on one rank; `sums` is the caller's scratch of

@@ -2,6 +2,7 @@
 #include "training/optimizer/parameter_rules.h"
 
 #include "base/text.h"
+#include "training/optimizer/optimizer.h"
 
 #include <ctype.h>
 #include <fnmatch.h>
@@ -145,7 +146,7 @@ static weft_status apply_rules(const struct model_description *description, stru
 {
     weft_status status = WEFT_OK;
     const size_t count = description->parameter_count;
-    size_t frozen = 0;
+    bool trained = false;
     for (size_t r = 0; status == WEFT_OK && r < rules->rate_count; r++)
         status = apply_rate(description, changed, rules->rates[r], matched, error);
     if (status == WEFT_OK && rules->no_decay) {
@@ -161,9 +162,10 @@ static weft_status apply_rules(const struct model_description *description, stru
             changed[i].frozen = true;
             changed[i].decay = false;
             changed[i].rate_factor = 0;
-            frozen++;
         }
-        if (status == WEFT_OK && frozen == count)
+        for (size_t i = 0; i < count; i++)
+            trained |= optimizer_counts(&changed[i]);
+        if (status == WEFT_OK && !trained)
             status = error_set(error, WEFT_ERROR_ARGUMENT,
                                "--freeze '%s' freezes every tensor: nothing is left to train", rules->freeze);
     }

@@ -10,7 +10,8 @@
  *     h.[02].attn,ln_f      several
  *
  * A frozen tensor keeps its bits: it has no gradient (it does not count in the gradient's norm, as with PyTorch's
- * requires_grad=False), no weight decay, and its moments stay as they are.
+ * requires_grad=False), no weight decay, and its moments stay as they are. A frozen running statistic is also what its
+ * batch norm uses in training, in place of the micro-batch's: '*.running_mean,*.running_var' freezes all batch norms.
  */
 #ifndef WEFT_TRAINING_OPTIMIZER_PARAMETER_RULES_H
 #define WEFT_TRAINING_OPTIMIZER_PARAMETER_RULES_H

@@ -42,6 +42,7 @@
 #define WEFT_TRAINING_TENSOR_DEVICE_H
 
 #include "base/error.h"
+#include "training/tensor/images.h"
 #include "training/tensor/kernel_set.h"
 
 #include <stdbool.h>
@@ -370,6 +371,69 @@ struct device {
      * every rank; logits, and gradients in their place, are this rank's. */
     void (*divided_cross_entropy)(struct device *device, const struct divided_classes *shape,
                                   const struct class_sums *sums, void *logits, double *losses);
+
+    /* ---- images; training/tensor/images.h has the formulas of batch norms, and what d is ---- */
+
+    /** out [a] = pixels, rounded. */
+    void (*pixels_to_activations)(struct device *device, size_t count, const float *pixels, void *out);
+
+    /**
+     * From x [a], or the output of the batch norm `before` of x unless that is NULL, and weights [a] to out [a]. Unless
+     * `after` is NULL or frozen, sets its means, variances and reciprocals, those of out.
+     */
+    void (*convolution_forward)(struct device *device, const struct convolution *shape, const void *x,
+                                const struct batch_norm *before, const void *weights, void *out,
+                                const struct batch_norm *after);
+    /**
+     * From gradient [a], that of out, or the slope d of the batch norm `after` of out [a] unless that is NULL. Overwrites
+     * gradient_x [a] with the gradient of x, or with the slope of `before` of x [a] unless that is NULL, whose
+     * gradient_gain and gradient_bias it sets. `out` and `x` may be NULL where there is no batch norm.
+     */
+    void (*convolution_backward_input)(struct device *device, const struct convolution *shape, const void *weights,
+                                       const void *gradient, const void *out, const struct batch_norm *after,
+                                       const void *x, const struct batch_norm *before, void *gradient_x);
+    /** Overwrites gradient_weights; the other arguments are those of convolution_backward_input(). */
+    void (*convolution_backward_weights)(struct device *device, const struct convolution *shape, const void *x,
+                                         const struct batch_norm *before, const void *gradient, const void *out,
+                                         const struct batch_norm *after, void *gradient_weights);
+
+    /** reciprocals = 1 / sqrt(variances + epsilon): those of a frozen batch norm. */
+    void (*batch_norm_reciprocals)(struct device *device, size_t channels, double epsilon, const void *variances,
+                                   void *reciprocals);
+    /** out = rectifier(n gain + bias + x), where n is y [a] normalized; x may be NULL: 0, and out may be x. */
+    void (*batch_norm_forward)(struct device *device, const struct batch_norm *norm, size_t rows, const void *y,
+                               const void *x, void *out);
+    /**
+     * gradient = gradient rectifier'(n gain + bias + x) in place: the gradient of x. That is the batch norm's slope, too:
+     * d [a] receives it, rounded. Sets gradient_gain and gradient_bias. d may be `gradient` where both types are the same.
+     */
+    void (*batch_norm_backward)(struct device *device, const struct batch_norm *norm, size_t rows, const void *y,
+                                const void *x, void *gradient, void *d);
+
+    /**
+     * From x [a], or the output of the batch norm `before` of x unless that is NULL, to out. `places`, one for each element
+     * of out, are kept for the backward pass: r kernel + s of the first of the largest elements of the window. NULL where
+     * there will be none.
+     */
+    void (*max_pool_forward)(struct device *device, const struct max_pool *shape, const void *x,
+                             const struct batch_norm *before, void *out, uint8_t *places);
+    /** From the gradient of out. Overwrites gradient_x [a], as convolution_backward_input() does. */
+    void (*max_pool_backward)(struct device *device, const struct max_pool *shape, const void *gradient,
+                              const uint8_t *places, const void *x, const struct batch_norm *before, void *gradient_x);
+    /** As max_pool_forward(), one row of out for each image. */
+    void (*average_pool_forward)(struct device *device, const struct average_pool *shape, const void *x,
+                                 const struct batch_norm *before, void *out);
+    void (*average_pool_backward)(struct device *device, const struct average_pool *shape, const void *gradient,
+                                  const void *x, const struct batch_norm *before, void *gradient_x);
+
+    /**
+     * As cross_entropy(), of mixed samples (Zhang et al. 2018, "mixup"): row i has the targets 2 i and 2 i + 1, and what is
+     * expected is the sum of shares[.] times each, of which `smoothing` is spread evenly over all classes. The shares of a
+     * row add up to 1. Unless NULL, right[i] = 1 where the first of the largest logits is target 2 i, otherwise 0.
+     */
+    void (*mixed_cross_entropy)(struct device *device, size_t rows, size_t classes, size_t stride,
+                                const int32_t *targets, const float *shares, double smoothing, double scale,
+                                void *logits, double *losses, double *right);
 };
 
 /** The names of the devices: "cpu", "cpu-bf16", "cpu-f16", "reference", "reference-f32". Ends with NULL. */

@@ -304,6 +304,114 @@ PROFILE_MOVE(DIVIDED_CROSS_ENTROPY, divided_cross_entropy,
              (shape, sums, logits, losses),
              (shape->scale != 0 ? 2 : 0) * activations(device, shape->rows * shape->classes))
 
+/* ---- images ---- */
+
+/* Products and sums of a convolution, those with the padding included. */
+static double convolution_flops(const struct convolution *shape)
+{
+    return 2.0 * (double)convolution_rows_out(shape) * (double)convolution_weights(shape);
+}
+
+/* Of x and out, each as often as it is read and written, and the weights. */
+static double convolution_bytes(const struct device *device, const struct convolution *shape, int inputs, int outputs)
+{
+    return inputs * activations(device, convolution_rows_in(shape) * shape->inputs) +
+           outputs * activations(device, convolution_rows_out(shape) * shape->outputs) +
+           activations(device, convolution_weights(shape));
+}
+
+static void profiled_watch_convolution(struct device *device, const struct convolution *shape, double bytes)
+{
+    const struct profiled *profiled = profiled_of(device);
+    if (!profiled->inner && profiled->watcher.product && !shape->depthwise)
+        profiled->watcher.product(profiled->watcher.context,
+                                  &(struct matmul){.rows = convolution_rows_out(shape),
+                                                   .columns = shape->outputs,
+                                                   .inner = shape->inputs * shape->kernel * shape->kernel},
+                                  bytes);
+}
+
+/* The wrapper of a convolution, which reads or writes its input and output `inputs` and `outputs` times. */
+#define PROFILE_CONVOLUTION(constant, member, parameters, arguments, inputs, outputs)                                  \
+    static void profiled_##member(struct device *device, const struct convolution *shape, UNPACKED parameters)         \
+    {                                                                                                                  \
+        const struct profiled_call call = profiled_begin(device, PROFILED_##constant);                                 \
+        const double bytes = convolution_bytes(device, shape, inputs, outputs);                                        \
+        if (call.inner)                                                                                                \
+            call.inner->member(call.inner, shape, UNPACKED arguments);                                                 \
+        profiled_watch_convolution(device, shape, bytes);                                                              \
+        profiled_end(&call, convolution_flops(shape), bytes);                                                          \
+    }
+
+PROFILE_CONVOLUTION(CONVOLUTION_FORWARD, convolution_forward,
+                    (const void *x, const struct batch_norm *before, const void *weights, void *out,
+                     const struct batch_norm *after),
+                    (x, before, weights, out, after), 1, 1)
+PROFILE_CONVOLUTION(CONVOLUTION_BACKWARD_INPUT, convolution_backward_input,
+                    (const void *weights, const void *gradient, const void *out, const struct batch_norm *after,
+                     const void *x, const struct batch_norm *before, void *gradient_x),
+                    (weights, gradient, out, after, x, before, gradient_x), before ? 2 : 1, after ? 2 : 1)
+PROFILE_CONVOLUTION(CONVOLUTION_BACKWARD_WEIGHTS, convolution_backward_weights,
+                    (const void *x, const struct batch_norm *before, const void *gradient, const void *out,
+                     const struct batch_norm *after, void *gradient_weights),
+                    (x, before, gradient, out, after, gradient_weights), 1, after ? 2 : 1)
+
+static size_t pooled_elements(const struct max_pool *shape)
+{
+    return shape->batch * window_count(shape->height, shape->kernel, shape->stride, shape->padding) *
+           window_count(shape->width, shape->kernel, shape->stride, shape->padding) * shape->channels;
+}
+
+static size_t max_pool_elements(const struct max_pool *shape)
+{
+    return shape->batch * shape->height * shape->width * shape->channels;
+}
+
+static size_t average_pool_elements(const struct average_pool *shape)
+{
+    return shape->batch * shape->positions * shape->channels;
+}
+
+PROFILE_MOVE(PIXELS_TO_ACTIVATIONS, pixels_to_activations, (size_t count, const float *pixels, void *out),
+             (count, pixels, out), (double)(count * sizeof(float)) + activations(device, count))
+PROFILE_MOVE(BATCH_NORM_RECIPROCALS, batch_norm_reciprocals,
+             (size_t channels, double epsilon, const void *variances, void *reciprocals),
+             (channels, epsilon, variances, reciprocals), 2 * elements(device, channels))
+PROFILE_MOVE(BATCH_NORM_FORWARD, batch_norm_forward,
+             (const struct batch_norm *norm, size_t rows, const void *y, const void *x, void *out),
+             (norm, rows, y, x, out),
+             activations(device, rows * norm->channels) + (x ? 2 : 1) * elements(device, rows * norm->channels))
+PROFILE_MOVE(BATCH_NORM_BACKWARD, batch_norm_backward,
+             (const struct batch_norm *norm, size_t rows, const void *y, const void *x, void *gradient, void *d),
+             (norm, rows, y, x, gradient, d),
+             2 * activations(device, rows * norm->channels) + (x ? 3 : 2) * elements(device, rows * norm->channels))
+PROFILE_MOVE(MAX_POOL_FORWARD, max_pool_forward,
+             (const struct max_pool *shape, const void *x, const struct batch_norm *before, void *out, uint8_t *places),
+             (shape, x, before, out, places),
+             activations(device, max_pool_elements(shape)) + elements(device, pooled_elements(shape)) +
+                 (places ? (double)pooled_elements(shape) : 0))
+PROFILE_MOVE(MAX_POOL_BACKWARD, max_pool_backward,
+             (const struct max_pool *shape, const void *gradient, const uint8_t *places, const void *x,
+              const struct batch_norm *before, void *gradient_x),
+             (shape, gradient, places, x, before, gradient_x),
+             (before ? 2 : 1) * activations(device, max_pool_elements(shape)) +
+                 elements(device, pooled_elements(shape)) + (double)pooled_elements(shape))
+PROFILE_MOVE(AVERAGE_POOL_FORWARD, average_pool_forward,
+             (const struct average_pool *shape, const void *x, const struct batch_norm *before, void *out),
+             (shape, x, before, out),
+             activations(device, average_pool_elements(shape)) + elements(device, shape->batch * shape->channels))
+PROFILE_MOVE(AVERAGE_POOL_BACKWARD, average_pool_backward,
+             (const struct average_pool *shape, const void *gradient, const void *x, const struct batch_norm *before,
+              void *gradient_x),
+             (shape, gradient, x, before, gradient_x),
+             (before ? 2 : 1) * activations(device, average_pool_elements(shape)) +
+                 elements(device, shape->batch * shape->channels))
+PROFILE_MOVE(MIXED_CROSS_ENTROPY, mixed_cross_entropy,
+             (size_t rows, size_t classes, size_t stride, const int32_t *targets, const float *shares, double smoothing,
+              double scale, void *logits, double *losses, double *right),
+             (rows, classes, stride, targets, shares, smoothing, scale, logits, losses, right),
+             (scale != 0 ? 2 : 1) * activations(device, rows *classes))
+
 /* ---- opening ---- */
 
 /* The table of a device around `inner`. */

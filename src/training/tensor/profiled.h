@@ -58,7 +58,19 @@
     X(SCATTER_ROWS, scatter_rows, "scatter rows")                                                                      \
     X(CROSS_ENTROPY, cross_entropy, "cross-entropy")                                                                   \
     X(CLASS_SUMS, class_sums, "sums of classes")                                                                       \
-    X(DIVIDED_CROSS_ENTROPY, divided_cross_entropy, "cross-entropy, divided")
+    X(DIVIDED_CROSS_ENTROPY, divided_cross_entropy, "cross-entropy, divided")                                          \
+    X(PIXELS_TO_ACTIVATIONS, pixels_to_activations, "cast pixels")                                                     \
+    X(CONVOLUTION_FORWARD, convolution_forward, "convolution, forward")                                                \
+    X(CONVOLUTION_BACKWARD_INPUT, convolution_backward_input, "convolution, gradient of input")                        \
+    X(CONVOLUTION_BACKWARD_WEIGHTS, convolution_backward_weights, "convolution, gradient of weights")                  \
+    X(BATCH_NORM_RECIPROCALS, batch_norm_reciprocals, "batch norm, reciprocals")                                       \
+    X(BATCH_NORM_FORWARD, batch_norm_forward, "batch norm, forward")                                                   \
+    X(BATCH_NORM_BACKWARD, batch_norm_backward, "batch norm, backward")                                                \
+    X(MAX_POOL_FORWARD, max_pool_forward, "max pool, forward")                                                         \
+    X(MAX_POOL_BACKWARD, max_pool_backward, "max pool, backward")                                                      \
+    X(AVERAGE_POOL_FORWARD, average_pool_forward, "average pool, forward")                                             \
+    X(AVERAGE_POOL_BACKWARD, average_pool_backward, "average pool, backward")                                          \
+    X(MIXED_CROSS_ENTROPY, mixed_cross_entropy, "cross-entropy, mixed")
 
 enum profiled_kernel {
 #define PROFILED_CONSTANT(constant, member, name) PROFILED_##constant,
@@ -74,11 +86,12 @@ extern const char *const profiled_names[PROFILED_KERNELS];
 struct profiled_count {
     uint64_t calls;
     double seconds;
-    double flops; /**< of matrix products and attention; masked scores are not counted */
+    double flops; /**< of matrix products, convolutions and attention; masked scores are not counted */
     double bytes; /**< read and written, each array once: the traffic without a cache */
 };
 
-/** Called by a counting device for the kernels that are limited by arithmetic; `bytes` as struct profiled_count has them. */
+/** Called by a counting device for the kernels that are limited by arithmetic; `bytes` as struct profiled_count has them. A
+ * convolution that is not depthwise is a product of as many operations: of its positions by its outputs. */
 struct profiled_watcher {
     void *context;
     void (*product)(void *context, const struct matmul *product, double bytes);

@@ -20,6 +20,7 @@
 #define YIELD_ROUNDS   20u         /* when ranks outnumber cores */
 #define SWITCH_TIME    1500u       /* ns: during a yield that takes longer another thread ran */
 #define SHARED_YIELDS  64u         /* without other threads until a core counts as this rank's alone again */
+#define NETWORK_TIME   200000u     /* ns of yielding with messages in a network, when they do */
 #define YIELD_TIME     100000u     /* ns; when they do not */
 #define SLEEP_MOST     50          /* ms: then look at limits again */
 #define WATCH_INTERVAL 50000000u   /* ns */
@@ -301,7 +302,9 @@ void progress_turn(weft_context *context, struct progress_idle *idle, struct wef
         if (blocked)
             operation_log_phase(blocked, OPERATION_BLOCKING);
     }
-    if (crowded ? idle->rounds <= YIELD_ROUNDS : clock_now() - idle->since < YIELD_TIME) {
+    /* Where a yield was long, other threads have work: then sleeping until a message arrives leaves the core to them. */
+    const bool yields_enough = context->transfers[CONTEXT_FABRIC] && clock_now() - idle->since > NETWORK_TIME;
+    if (crowded ? idle->rounds <= YIELD_ROUNDS && !yields_enough : clock_now() - idle->since < YIELD_TIME) {
         yield(progress);
         return;
     }

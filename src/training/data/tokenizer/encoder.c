@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text to tokens: pre-tokens, each looked up among those seen before, or merged. */
+/* Text to tokens: pre-tokens, each looked up among those seen before, or merged, or cut by WordPiece. */
 #include "training/data/tokenizer/internal/pretokens.h"
 #include "training/data/tokenizer/internal/tables.h"
 
@@ -8,6 +8,7 @@
 
 #define REMEMBERED_SIZE  256        /* longest pre-token that is remembered, in bytes */
 #define REMEMBERED_BYTES (64 << 20) /* of all pre-tokens remembered; beyond that the cache is emptied */
+#define WORD_CHARACTERS  100        /* of the longest word that WordPiece cuts */
 
 /* A token of the pre-token that is being merged. `next` skips the gaps of merged ones. */
 struct symbol {
@@ -38,7 +39,8 @@ weft_status encoder_open(const struct tokenizer *tokenizer, struct encoder **res
     if (!encoder)
         return error_memory(error, sizeof *encoder, "an encoder");
     encoder->tokenizer = tokenizer;
-    weft_status status = pretokens_open(&encoder->splitter, error);
+    weft_status status =
+        pretokens_open(tokenizer->kind == TOKENIZER_WORDPIECE ? &tokenizer->rules : NULL, &encoder->splitter, error);
     if (status != WEFT_OK) {
         free(encoder);
         return status;
@@ -170,6 +172,36 @@ static weft_status encoder_merge(struct encoder *encoder, const uint8_t *bytes, 
     return status;
 }
 
+/* ---- WordPiece ---- */
+
+/* The tokens of a word with a space before it, into `merged`: the longest token that it begins with, and so on. */
+static weft_status encoder_cut_word(struct encoder *encoder, const uint8_t *bytes, size_t size, struct error *error)
+{
+    const int32_t unknown = (int32_t)encoder->tokenizer->specials[TOKENIZER_UNKNOWN];
+    weft_status status = WEFT_OK;
+    size_t characters = 0, at = 0;
+    encoder->merged.count = 0;
+    for (size_t i = 1; i < size; i++)
+        characters += (bytes[i] & 0xc0) != 0x80;
+    while (characters <= WORD_CHARACTERS && at < size && status == WEFT_OK) {
+        const size_t first = at == 0 ? 1 : at;
+        size_t end = size;
+        uint32_t token;
+        while ((token = tokenizer_find(encoder->tokenizer, bytes + at, end - at)) == TOKEN_NONE && end > first)
+            do
+                end--;
+            while ((bytes[end] & 0xc0) == 0x80);
+        if (token == TOKEN_NONE)
+            break;
+        status = token_list_add(&encoder->merged, &(int32_t){(int32_t)token}, 1, error);
+        at = end;
+    }
+    if (at == size || status != WEFT_OK)
+        return status;
+    encoder->merged.count = 0;
+    return token_list_add(&encoder->merged, &unknown, 1, error);
+}
+
 /* ---- remembering ---- */
 
 static weft_status remember(struct encoder *encoder, const uint8_t *bytes, size_t size, uint64_t hash,
@@ -203,7 +235,8 @@ static weft_status encode_pretoken(struct encoder *encoder, const uint8_t *bytes
                                   error);
         }
     }
-    weft_status status = encoder_merge(encoder, bytes, size, error);
+    weft_status status = encoder->tokenizer->kind == TOKENIZER_WORDPIECE ? encoder_cut_word(encoder, bytes, size, error)
+                                                                         : encoder_merge(encoder, bytes, size, error);
     if (status == WEFT_OK && size <= REMEMBERED_SIZE)
         status = remember(encoder, bytes, size, hash, error);
     if (status == WEFT_OK)

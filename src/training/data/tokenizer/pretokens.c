@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "training/data/tokenizer/internal/pretokens.h"
+#include "training/data/tokenizer/internal/words.h"
 #include "training/data/tokenizer/utf8.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -16,6 +17,7 @@
 #define STRAY 1
 
 struct pretokens {
+    struct words *words; /* NULL: GPT-2's rule */
     pcre2_code *pattern;
     pcre2_match_context *limits;
     pcre2_match_data *match;
@@ -27,11 +29,19 @@ struct pretokens {
     size_t copy_room;
 };
 
-weft_status pretokens_open(struct pretokens **result, struct error *error)
+weft_status pretokens_open(const struct wordpiece_rules *rules, struct pretokens **result, struct error *error)
 {
     struct pretokens *splitter = calloc(1, sizeof *splitter);
     if (!splitter)
         return error_memory(error, sizeof *splitter, "a splitter of text");
+    if (rules) {
+        weft_status status = words_open(rules, &splitter->words, error);
+        if (status == WEFT_OK)
+            *result = splitter;
+        else
+            free(splitter);
+        return status;
+    }
     int code;
     PCRE2_SIZE place;
     splitter->pattern =
@@ -59,6 +69,7 @@ void pretokens_close(struct pretokens *splitter)
 {
     if (!splitter)
         return;
+    words_close(splitter->words);
     pcre2_match_data_free(splitter->match);
     pcre2_match_context_free(splitter->limits);
     pcre2_code_free(splitter->pattern);
@@ -90,6 +101,10 @@ static size_t find_stray(const uint8_t *text, size_t size, size_t from)
 
 weft_status pretokens_begin(struct pretokens *splitter, const void *text, size_t size, struct error *error)
 {
+    if (splitter->words) {
+        words_begin(splitter->words, text, size);
+        return WEFT_OK;
+    }
     splitter->text = splitter->subject = text;
     splitter->size = size;
     splitter->at = 0;
@@ -109,6 +124,8 @@ weft_status pretokens_begin(struct pretokens *splitter, const void *text, size_t
 
 weft_status pretokens_next(struct pretokens *splitter, const uint8_t **bytes, size_t *size, struct error *error)
 {
+    if (splitter->words)
+        return words_next(splitter->words, bytes, size, error);
     if (splitter->at == splitter->size) {
         *size = 0;
         return WEFT_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading vocab.json and merges.txt, which are untrusted input. */
+/* Reading a tokenizer's directory, and vocab.json and merges.txt. They are untrusted input. */
 #include "base/file/file.h"
 #include "base/format/json.h"
 #include "base/text.h"
@@ -11,16 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FILE_MOST   ((size_t)64 << 20) /* bytes of either file */
-#define SHOWN_BYTES 48                 /* of a token in a message */
+#define FILE_MOST ((size_t)64 << 20) /* bytes of either file */
 
 static const char *const vocabulary_names[] = {TOKENIZER_VOCABULARY, "encoder.json"};
 static const char *const merges_names[] = {TOKENIZER_MERGES, "vocab.bpe"};
 
-/* The beginning of a token's text, made printable for a message. */
-static const char *shown(const void *text, size_t size, char buffer[SHOWN_BYTES])
+const char *tokenizer_show(const void *text, size_t size, char buffer[TOKENIZER_SHOWN_BYTES])
 {
-    size_t length = size < SHOWN_BYTES - 1 ? size : SHOWN_BYTES - 1;
+    size_t length = size < TOKENIZER_SHOWN_BYTES - 1 ? size : TOKENIZER_SHOWN_BYTES - 1;
     memcpy(buffer, text, length);
     buffer[length] = '\0';
     if (length < size) /* no character is cut in two */
@@ -34,10 +32,10 @@ static const char *shown(const void *text, size_t size, char buffer[SHOWN_BYTES]
 /* The entries of the vocabulary in the order of their numbers. */
 static weft_status sort_entries(const cJSON *root, const char *path, cJSON **sorted, size_t count, struct error *error)
 {
-    char name[SHOWN_BYTES];
+    char name[TOKENIZER_SHOWN_BYTES];
     for (cJSON *entry = root->child; entry; entry = entry->next) {
         double number = entry->valuedouble;
-        const char *token = shown(entry->string, strlen(entry->string), name);
+        const char *token = tokenizer_show(entry->string, strlen(entry->string), name);
         if (!cJSON_IsNumber(entry) || !(number >= 0) || number != floor(number))
             return error_set(error, WEFT_ERROR_DATA,
                              "the token '%s' in '%s' has no number; each must have a whole number from 0 on", token,
@@ -48,10 +46,10 @@ static weft_status sort_entries(const cJSON *root, const char *path, cJSON **sor
                              "this one is wrong, or others are missing",
                              token, path, number, count, count - 1);
         cJSON **place = &sorted[(size_t)number];
-        char other[SHOWN_BYTES];
+        char other[TOKENIZER_SHOWN_BYTES];
         if (*place)
             return error_set(error, WEFT_ERROR_DATA, "the tokens '%s' and '%s' in '%s' both have the number %.0f",
-                             shown((*place)->string, strlen((*place)->string), other), token, path, number);
+                             tokenizer_show((*place)->string, strlen((*place)->string), other), token, path, number);
         *place = entry;
     }
     return WEFT_OK;
@@ -65,8 +63,8 @@ static weft_status tokenizer_add_entries(struct tokenizer *tokenizer, cJSON *con
     for (size_t i = 0; i < count && status == WEFT_OK; i++) {
         uint8_t *text = (uint8_t *)sorted[i]->string;
         size_t length = strlen(sorted[i]->string);
-        char name[SHOWN_BYTES];
-        shown(text, length, name);
+        char name[TOKENIZER_SHOWN_BYTES];
+        tokenizer_show(text, length, name);
         size_t size = byte_alphabet_read(text, length);
         if (size == SIZE_MAX || size == 0)
             return error_set(error, WEFT_ERROR_DATA,
@@ -130,16 +128,16 @@ static weft_status parse_merge(struct tokenizer *tokenizer, uint8_t *line, size_
 {
     uint8_t *space = memchr(line, ' ', length);
     size_t left_length = space ? (size_t)(space - line) : 0, right_length = space ? length - left_length - 1 : 0;
-    char name[SHOWN_BYTES];
+    char name[TOKENIZER_SHOWN_BYTES];
     if (left_length == 0 || right_length == 0 || memchr(space + 1, ' ', right_length))
         return error_set(error, WEFT_ERROR_DATA,
                          "line %" PRIu64 " of '%s' is '%s', but should be two tokens with a space between them; is the "
                          "file truncated?",
-                         number, path, shown(line, length, name));
+                         number, path, tokenizer_show(line, length, name));
     /* Both parts are read to where the first begins, so that the merged token stands there in one piece. */
-    char left_name[SHOWN_BYTES], right_name[SHOWN_BYTES];
-    shown(line, left_length, left_name);
-    shown(space + 1, right_length, right_name);
+    char left_name[TOKENIZER_SHOWN_BYTES], right_name[TOKENIZER_SHOWN_BYTES];
+    tokenizer_show(line, left_length, left_name);
+    tokenizer_show(space + 1, right_length, right_name);
     size_t left_size = byte_alphabet_read(line, left_length), right_size = byte_alphabet_read(space + 1, right_length);
     uint32_t left = left_size == SIZE_MAX ? TOKEN_NONE : tokenizer_find(tokenizer, line, left_size);
     uint32_t right = right_size == SIZE_MAX ? TOKEN_NONE : tokenizer_find(tokenizer, space + 1, right_size);
@@ -178,15 +176,16 @@ static weft_status parse_merges(struct tokenizer *tokenizer, const struct tokeni
     return status;
 }
 
-weft_status tokenizer_parse(struct tokenizer_file files[TOKENIZER_FILES], struct tokenizer **tokenizer,
-                            struct error *error)
+weft_status tokenizer_parse(enum tokenizer_kind kind, struct tokenizer_file files[TOKENIZER_FILES],
+                            struct tokenizer **tokenizer, struct error *error)
 {
     struct tokenizer *opened;
-    weft_status status = tokenizer_new(&opened, error);
+    weft_status status = tokenizer_new(kind, &opened, error);
     if (status != WEFT_OK)
         return status;
-    status = parse_vocabulary(opened, &files[0], error);
-    if (status == WEFT_OK)
+    status = kind == TOKENIZER_WORDPIECE ? wordpiece_parse(opened, files, error)
+                                         : parse_vocabulary(opened, &files[0], error);
+    if (status == WEFT_OK && kind == TOKENIZER_BYTE_PAIRS)
         status = parse_merges(opened, &files[1], error);
     if (status != WEFT_OK) {
         tokenizer_close(opened);
@@ -208,40 +207,63 @@ static weft_status tokenizer_find_file(const char *directory, const char *const 
     return status == WEFT_OK ? file_join(path, directory, names[0], error) : status;
 }
 
-bool tokenizer_is_in(const char *directory)
+/* Which kind of vocabulary the directory has. */
+static bool tokenizer_find_kind(const char *directory, enum tokenizer_kind *kind)
 {
     char path[FILE_PATH_BYTES];
-    return tokenizer_find_file(directory, vocabulary_names, path, NULL) == WEFT_OK && file_exists(path);
+    *kind = TOKENIZER_BYTE_PAIRS;
+    if (tokenizer_find_file(directory, vocabulary_names, path, NULL) == WEFT_OK && file_exists(path))
+        return true;
+    if (file_join(path, directory, TOKENIZER_WORDPIECES, NULL) != WEFT_OK || !file_exists(path))
+        return false;
+    *kind = TOKENIZER_WORDPIECE;
+    return true;
 }
 
-static weft_status tokenizer_find_files(const char *directory, char vocabulary[FILE_PATH_BYTES],
-                                        char merges[FILE_PATH_BYTES], struct error *error)
+bool tokenizer_is_in(const char *directory)
+{
+    enum tokenizer_kind kind;
+    return tokenizer_find_kind(directory, &kind);
+}
+
+static weft_status tokenizer_find_files(const char *directory, enum tokenizer_kind kind,
+                                        char vocabulary[FILE_PATH_BYTES], char other[FILE_PATH_BYTES],
+                                        struct error *error)
 {
     if (!file_is_directory(directory))
-        return error_set(error, WEFT_ERROR_DATA, "'%s' is not a directory; a tokenizer is a directory with %s and %s",
-                         directory, TOKENIZER_VOCABULARY, TOKENIZER_MERGES);
+        return error_set(error, WEFT_ERROR_DATA,
+                         "'%s' is not a directory; a tokenizer is a directory with %s and %s, or with %s", directory,
+                         TOKENIZER_VOCABULARY, TOKENIZER_MERGES, TOKENIZER_WORDPIECES);
+    if (kind == TOKENIZER_WORDPIECE) {
+        weft_status status = file_join(vocabulary, directory, TOKENIZER_WORDPIECES, error);
+        return status == WEFT_OK ? file_join(other, directory, TOKENIZER_CONFIG, error) : status;
+    }
     weft_status status = tokenizer_find_file(directory, vocabulary_names, vocabulary, error);
     if (status == WEFT_OK)
-        status = tokenizer_find_file(directory, merges_names, merges, error);
+        status = tokenizer_find_file(directory, merges_names, other, error);
     if (status != WEFT_OK)
         return status;
-    bool has_vocabulary = file_exists(vocabulary), has_merges = file_exists(merges);
+    bool has_vocabulary = file_exists(vocabulary), has_merges = file_exists(other);
     if (has_vocabulary && has_merges)
         return WEFT_OK;
-    return error_set(error, WEFT_ERROR_DATA, "the directory '%s' is not a tokenizer: it has no %s%s%s", directory,
+    return error_set(error, WEFT_ERROR_DATA, "the directory '%s' is not a tokenizer: it has no %s%s%s%s", directory,
                      has_vocabulary ? "" : "vocab.json (or encoder.json)",
-                     has_vocabulary || has_merges ? "" : " and no ", has_merges ? "" : "merges.txt (or vocab.bpe)");
+                     has_vocabulary || has_merges ? "" : " and no ", has_merges ? "" : "merges.txt (or vocab.bpe)",
+                     has_vocabulary ? "" : ", nor vocab.txt, as BERT's have");
 }
 
 weft_status tokenizer_open(const char *directory, struct tokenizer **tokenizer, struct error *error)
 {
-    char vocabulary[FILE_PATH_BYTES], merges[FILE_PATH_BYTES];
-    struct tokenizer_file files[TOKENIZER_FILES] = {{.path = vocabulary}, {.path = merges}};
-    weft_status status = tokenizer_find_files(directory, vocabulary, merges, error);
+    char vocabulary[FILE_PATH_BYTES], other[FILE_PATH_BYTES];
+    struct tokenizer_file files[TOKENIZER_FILES] = {{.path = vocabulary}, {.path = other}};
+    enum tokenizer_kind kind;
+    (void)tokenizer_find_kind(directory, &kind);
+    weft_status status = tokenizer_find_files(directory, kind, vocabulary, other, error);
     for (int i = 0; i < TOKENIZER_FILES && status == WEFT_OK; i++)
-        status = file_read(files[i].path, FILE_MOST, &files[i].text, &files[i].size, error);
+        if (kind != TOKENIZER_WORDPIECE || i == 0 || file_exists(files[i].path))
+            status = file_read(files[i].path, FILE_MOST, &files[i].text, &files[i].size, error);
     if (status == WEFT_OK)
-        status = tokenizer_parse(files, tokenizer, error);
+        status = tokenizer_parse(kind, files, tokenizer, error);
     tokenizer_files_free(files);
     return status;
 }

@@ -8,11 +8,19 @@
 
 #define SLOTS_FIRST 1024
 
-weft_status tokenizer_new(struct tokenizer **tokenizer, struct error *error)
+const char *const tokenizer_file_names[TOKENIZER_KINDS][TOKENIZER_FILES] = {
+    [TOKENIZER_BYTE_PAIRS] = {TOKENIZER_VOCABULARY, TOKENIZER_MERGES},
+    [TOKENIZER_WORDPIECE] = {TOKENIZER_WORDPIECES, TOKENIZER_CONFIG},
+};
+
+const char *const tokenizer_special_names[TOKENIZER_SPECIALS] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
+
+weft_status tokenizer_new(enum tokenizer_kind kind, struct tokenizer **tokenizer, struct error *error)
 {
     struct tokenizer *made = calloc(1, sizeof *made);
     if (!made)
         return error_memory(error, sizeof *made, "a tokenizer");
+    made->kind = kind;
     made->end_of_text = TOKEN_NONE;
     *tokenizer = made;
     return WEFT_OK;
@@ -52,6 +60,24 @@ int tokenizer_find_bytes(struct tokenizer *tokenizer)
     return -1;
 }
 
+enum tokenizer_special tokenizer_find_specials(struct tokenizer *tokenizer)
+{
+    enum tokenizer_special missing = TOKENIZER_SPECIALS;
+    for (int i = TOKENIZER_SPECIALS - 1; i >= 0; i--) {
+        char bytes[16];
+        int size = snprintf(bytes, sizeof bytes, " %s", tokenizer_special_names[i]);
+        tokenizer->specials[i] = tokenizer_find(tokenizer, bytes, (size_t)size);
+        if (tokenizer->specials[i] == TOKEN_NONE)
+            missing = (enum tokenizer_special)i;
+    }
+    return missing;
+}
+
+enum tokenizer_kind tokenizer_get_kind(const struct tokenizer *tokenizer)
+{
+    return tokenizer->kind;
+}
+
 uint32_t tokenizer_vocabulary(const struct tokenizer *tokenizer)
 {
     return tokenizer->tokens.count;
@@ -65,6 +91,18 @@ uint32_t tokenizer_merges(const struct tokenizer *tokenizer)
 int32_t tokenizer_end_of_text(const struct tokenizer *tokenizer)
 {
     return tokenizer->end_of_text == TOKEN_NONE ? -1 : (int32_t)tokenizer->end_of_text;
+}
+
+int32_t tokenizer_special(const struct tokenizer *tokenizer, enum tokenizer_special special)
+{
+    return tokenizer->kind == TOKENIZER_WORDPIECE ? (int32_t)tokenizer->specials[special] : -1;
+}
+
+bool tokenizer_continues_word(const struct tokenizer *tokenizer, int32_t number)
+{
+    size_t size;
+    const uint8_t *bytes = tokenizer_decode(tokenizer, number, &size);
+    return tokenizer->kind == TOKENIZER_WORDPIECE && size > 0 && bytes[0] != ' ';
 }
 
 const uint8_t *tokenizer_decode(const struct tokenizer *tokenizer, int32_t number, size_t *size)

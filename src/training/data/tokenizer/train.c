@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A longer pre-token (no word of any language) is counted in pieces of this size, so that one of a million letters does
- * not slow every merge. */
+/* A longer pre-token (no word of any language) is counted in pieces of this size, or left out, so that one of a million
+ * letters does not slow every merge. */
 #define WORD_MOST   256
 #define SLOTS_FIRST 4096
+
+#define CHARACTERS_MOST 2000 /* of an alphabet of WordPiece */
 
 /* A distinct pre-token: tokens [first, first + count) of `symbols`. */
 struct word {
@@ -34,7 +36,16 @@ struct tokenizer_train_candidate {
     uint32_t left, right, pair;
 };
 
+/* A character that begins or continues a word, and how often. */
+struct tokenizer_train_character {
+    const uint8_t *bytes;
+    size_t size;
+    uint64_t count;
+};
+
 struct tokenizer_training {
+    enum tokenizer_kind kind;
+    struct wordpiece_rules rules;
     struct pretokens *splitter;
     struct string_set known; /* the distinct pre-tokens */
     uint64_t *counts;
@@ -51,12 +62,17 @@ struct tokenizer_training {
     size_t heap_count, heap_room;
 };
 
-weft_status tokenizer_training_open(struct tokenizer_training **result, struct error *error)
+weft_status tokenizer_training_open(const struct wordpiece_rules *rules, struct tokenizer_training **result,
+                                    struct error *error)
 {
     struct tokenizer_training *training = calloc(1, sizeof *training);
     if (!training)
         return error_memory(error, sizeof *training, "the training of a tokenizer");
-    weft_status status = pretokens_open(&training->splitter, error);
+    if (rules) {
+        training->kind = TOKENIZER_WORDPIECE;
+        training->rules = *rules;
+    }
+    weft_status status = pretokens_open(rules, &training->splitter, error);
     if (status != WEFT_OK) {
         free(training);
         return status;
@@ -112,6 +128,8 @@ weft_status tokenizer_training_read(struct tokenizer_training *training, const v
         status = pretokens_next(training->splitter, &bytes, &length, error);
         if (status != WEFT_OK || length == 0)
             break;
+        if (training->kind == TOKENIZER_WORDPIECE && length > WORD_MOST)
+            continue;
         for (size_t at = 0; at < length && status == WEFT_OK; at += WORD_MOST)
             status = count_word(training, bytes + at, length - at < WORD_MOST ? length - at : WORD_MOST, error);
     }
@@ -243,7 +261,29 @@ static void lose_pair(struct tokenizer_training *training, uint32_t left, uint32
 
 /* ---- merging ---- */
 
-/* All words as tokens of one byte each. */
+/* The end of the byte or character of a word that begins at `at`. WordPiece's first one has a space before it. */
+static size_t character_end(enum tokenizer_kind kind, const uint8_t *bytes, size_t size, size_t at)
+{
+    size_t end = at + 1;
+    if (kind == TOKENIZER_WORDPIECE)
+        for (end += at == 0; end < size && (bytes[end] & 0xc0) == 0x80;)
+            end++;
+    return end;
+}
+
+/* A word as tokens of one byte or character each; returns their number, 0 for a word with a character that has none. */
+static uint32_t spell_word(const struct tokenizer *tokenizer, const uint8_t *bytes, size_t size, uint32_t *symbols)
+{
+    uint32_t count = 0;
+    for (size_t at = 0, end; at < size; at = end) {
+        end = character_end(tokenizer->kind, bytes, size, at);
+        symbols[count] = tokenizer_find(tokenizer, bytes + at, end - at);
+        if (symbols[count++] == TOKEN_NONE)
+            return 0;
+    }
+    return count;
+}
+
 static weft_status spell_words(struct tokenizer_training *training, const struct tokenizer *tokenizer,
                                struct error *error)
 {
@@ -258,10 +298,9 @@ static weft_status spell_words(struct tokenizer_training *training, const struct
         size_t size;
         const uint8_t *bytes = string_set_get(&training->known, i, &size);
         uint32_t *symbols = training->symbols + first;
-        training->words[i] = (struct word){first, (uint32_t)size};
-        for (size_t j = 0; j < size; j++)
-            symbols[j] = tokenizer->byte_tokens[bytes[j]];
-        for (size_t j = 0; j + 1 < size && status == WEFT_OK; j++)
+        const uint32_t symbol_count = spell_word(tokenizer, bytes, size, symbols);
+        training->words[i] = (struct word){first, symbol_count};
+        for (uint32_t j = 0; j + 1 < symbol_count && status == WEFT_OK; j++)
             status = gain_pair(training, symbols[j], symbols[j + 1], i, error);
         first += size;
     }
@@ -314,7 +353,7 @@ static weft_status merge_everywhere(struct tokenizer_training *training, struct 
     memcpy(bytes + left_size, from, right_size);
     uint32_t token = tokenizer->tokens.count;
     weft_status status = tokenizer_add(tokenizer, bytes, left_size + right_size, error);
-    if (status == WEFT_OK)
+    if (status == WEFT_OK && tokenizer->kind == TOKENIZER_BYTE_PAIRS)
         status = tokenizer_add_merge(tokenizer, left, right, token, error);
 
     /* Pairs with the new token are new candidates; older ones only lose. */
@@ -341,14 +380,93 @@ static weft_status tokenizer_train_add_bytes(struct tokenizer *tokenizer, struct
     return status;
 }
 
+/* ---- the alphabet of WordPiece ---- */
+
+static int by_bytes(const void *one, const void *other)
+{
+    const struct tokenizer_train_character *a = one, *b = other;
+    int order = memcmp(a->bytes, b->bytes, a->size < b->size ? a->size : b->size);
+    return order ? order : (a->size > b->size) - (a->size < b->size);
+}
+
+static int by_frequency(const void *one, const void *other)
+{
+    const struct tokenizer_train_character *a = one, *b = other;
+    return a->count != b->count ? (a->count < b->count) - (a->count > b->count) : by_bytes(one, other);
+}
+
+/* Count the characters of all words; `set` has their bytes. */
+static weft_status count_characters(const struct tokenizer_training *training, struct string_set *set,
+                                    struct tokenizer_train_character **characters, struct error *error)
+{
+    size_t room = 0;
+    for (uint32_t i = 0; i < training->known.count; i++) {
+        size_t size;
+        const uint8_t *bytes = string_set_get(&training->known, i, &size);
+        for (size_t at = 0, end; at < size; at = end) {
+            end = character_end(training->kind, bytes, size, at);
+            const uint64_t hash = string_set_hash(bytes + at, end - at);
+            uint32_t number = string_set_find(set, bytes + at, end - at, hash);
+            if (number == STRING_SET_NONE) {
+                number = set->count;
+                weft_status status =
+                    ARRAY_RESERVE(*characters, room, (size_t)number + 1, "the characters of a text", error);
+                if (status == WEFT_OK)
+                    status = string_set_add(set, bytes + at, end - at, hash, error);
+                if (status != WEFT_OK)
+                    return status;
+                (*characters)[number].count = 0;
+            }
+            (*characters)[number].count += training->counts[i];
+        }
+    }
+    for (uint32_t i = 0; i < set->count; i++)
+        (*characters)[i].bytes = string_set_get(set, i, &(*characters)[i].size);
+    return WEFT_OK;
+}
+
+static weft_status tokenizer_train_add_characters(const struct tokenizer_training *training, uint32_t vocabulary,
+                                                  struct tokenizer *tokenizer, struct error *error)
+{
+    struct tokenizer_train_character *characters = NULL;
+    struct string_set set = {0};
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < TOKENIZER_SPECIALS && status == WEFT_OK; i++) {
+        char bytes[16];
+        int size = snprintf(bytes, sizeof bytes, " %s", tokenizer_special_names[i]);
+        status = tokenizer_add(tokenizer, bytes, (size_t)size, error);
+    }
+    (void)tokenizer_find_specials(tokenizer);
+    if (status == WEFT_OK)
+        status = count_characters(training, &set, &characters, error);
+    size_t count = set.count, most = (vocabulary - TOKENIZER_SPECIALS) / 2;
+    if (most > CHARACTERS_MOST)
+        most = CHARACTERS_MOST;
+    if (status == WEFT_OK && count > most) {
+        qsort(characters, count, sizeof *characters, by_frequency);
+        count = most;
+    }
+    if (status == WEFT_OK && count > 0)
+        qsort(characters, count, sizeof *characters, by_bytes);
+    for (size_t i = 0; i < count && status == WEFT_OK; i++)
+        status = tokenizer_add(tokenizer, characters[i].bytes, characters[i].size, error);
+    free(characters);
+    string_set_free(&set);
+    return status;
+}
+
+/* ---- learning ---- */
+
 static weft_status tokenizer_train_learn(struct tokenizer_training *training, uint32_t vocabulary,
                                          const volatile sig_atomic_t *stop, struct tokenizer *tokenizer,
                                          struct error *error)
 {
-    weft_status status = tokenizer_train_add_bytes(tokenizer, error);
+    const bool has_end = tokenizer->kind == TOKENIZER_BYTE_PAIRS; /* of text, as its last token */
+    weft_status status = has_end ? tokenizer_train_add_bytes(tokenizer, error)
+                                 : tokenizer_train_add_characters(training, vocabulary, tokenizer, error);
     if (status == WEFT_OK)
         status = spell_words(training, tokenizer, error);
-    while (status == WEFT_OK && tokenizer->tokens.count < vocabulary - 1 && training->heap_count > 0) {
+    while (status == WEFT_OK && tokenizer->tokens.count < vocabulary - has_end && training->heap_count > 0) {
         struct tokenizer_train_candidate best = candidate_heap_pop(training);
         if (stop && *stop)
             return error_set(error, WEFT_ERROR_ABORTED, "stopped as asked after %u tokens; nothing was written",
@@ -359,8 +477,9 @@ static weft_status tokenizer_train_learn(struct tokenizer_training *training, ui
         else if (count > 1)
             status = merge_everywhere(training, tokenizer, best.pair, error);
     }
-    if (status == WEFT_OK &&
-        tokenizer_find(tokenizer, TOKENIZER_END_OF_TEXT, strlen(TOKENIZER_END_OF_TEXT)) == TOKEN_NONE)
+    if (!has_end || status != WEFT_OK)
+        return status;
+    if (tokenizer_find(tokenizer, TOKENIZER_END_OF_TEXT, strlen(TOKENIZER_END_OF_TEXT)) == TOKEN_NONE)
         status = tokenizer_add(tokenizer, TOKENIZER_END_OF_TEXT, strlen(TOKENIZER_END_OF_TEXT), error);
     tokenizer_find_bytes(tokenizer);
     return status;
@@ -373,9 +492,10 @@ weft_status tokenizer_training_finish(struct tokenizer_training *training, uint3
         return error_set(error, WEFT_ERROR_ARGUMENT, "a vocabulary of %u tokens cannot be learned; choose %d to %d",
                          vocabulary, TOKENIZER_TRAINING_LEAST, TOKENIZER_VOCABULARY_MOST);
     struct tokenizer *tokenizer;
-    weft_status status = tokenizer_new(&tokenizer, error);
+    weft_status status = tokenizer_new(training->kind, &tokenizer, error);
     if (status != WEFT_OK)
         return status;
+    tokenizer->rules = training->rules;
     status = tokenizer_train_learn(training, vocabulary, stop, tokenizer, error);
     if (status != WEFT_OK) {
         tokenizer_close(tokenizer);

@@ -71,11 +71,15 @@ static weft_status format_file(const struct tokenizer *tokenizer, void (*put)(FI
 weft_status tokenizer_format(const struct tokenizer *tokenizer, struct tokenizer_file files[TOKENIZER_FILES],
                              struct error *error)
 {
-    files[0] = (struct tokenizer_file){.path = TOKENIZER_VOCABULARY};
-    files[1] = (struct tokenizer_file){.path = TOKENIZER_MERGES};
-    weft_status status = format_file(tokenizer, put_vocabulary, &files[0], error);
-    if (status == WEFT_OK)
-        status = format_file(tokenizer, put_merges, &files[1], error);
+    static void (*const puts[TOKENIZER_KINDS][TOKENIZER_FILES])(FILE *, const struct tokenizer *) = {
+        [TOKENIZER_BYTE_PAIRS] = {put_vocabulary, put_merges},
+        [TOKENIZER_WORDPIECE] = {wordpiece_put_vocabulary, wordpiece_put_config},
+    };
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < TOKENIZER_FILES; i++)
+        files[i] = (struct tokenizer_file){.path = tokenizer_file_names[tokenizer->kind][i]};
+    for (int i = 0; i < TOKENIZER_FILES && status == WEFT_OK; i++)
+        status = format_file(tokenizer, puts[tokenizer->kind][i], &files[i], error);
     if (status != WEFT_OK)
         tokenizer_files_free(files);
     return status;

@@ -116,30 +116,44 @@ weft_status description_add_layer(struct model_description *description, const s
     return WEFT_OK;
 }
 
-weft_status description_add_parameter(struct model_description *description, size_t rows, size_t columns,
-                                      struct initial initial, const char *prefix, const char *name, size_t *number,
-                                      struct error *error)
+weft_status description_add_tensor(struct model_description *description, const struct tensor_shape *shape,
+                                   struct initial initial, const char *prefix, const char *name, size_t *number,
+                                   struct error *error)
 {
     *number = NO_PARAMETER;
-    if (!name)
-        return WEFT_OK;
     weft_status status = ARRAY_RESERVE(description->parameters, description->parameter_room,
                                        description->parameter_count + 1, "a model's description", error);
     if (status != WEFT_OK)
         return status;
     *number = description->parameter_count++;
     struct model_parameter *parameter = &description->parameters[*number];
-    *parameter = (struct model_parameter){
-        .dimensions = columns ? 2 : 1,
-        .shape = {rows, columns},
-        .decay = columns != 0,
-        .rate_factor = 1,
-        .mean = initial.mean,
-        .deviation = initial.deviation,
-    };
+    *parameter = (struct model_parameter){.rate_factor = 1, .mean = initial.mean, .deviation = initial.deviation};
+    for (; parameter->dimensions < MODEL_DIMENSIONS && shape->lengths[parameter->dimensions]; parameter->dimensions++)
+        parameter->shape[parameter->dimensions] = shape->lengths[parameter->dimensions];
+    parameter->decay = parameter->dimensions > 1;
     snprintf(parameter->name, sizeof parameter->name, "%s%s", prefix, name);
     description->layers[description->layer_count - 1].parameter_count++;
     return WEFT_OK;
+}
+
+weft_status description_add_parameter(struct model_description *description, size_t rows, size_t columns,
+                                      struct initial initial, const char *prefix, const char *name, size_t *number,
+                                      struct error *error)
+{
+    *number = NO_PARAMETER;
+    return name ? description_add_tensor(description, &(struct tensor_shape){{rows, columns}}, initial, prefix, name,
+                                         number, error)
+                : WEFT_OK;
+}
+
+weft_status description_add_statistic(struct model_description *description, size_t count, double value,
+                                      const char *prefix, const char *name, size_t *number, struct error *error)
+{
+    const weft_status status =
+        description_add_parameter(description, count, 0, (struct initial){.mean = value}, prefix, name, number, error);
+    if (status == WEFT_OK)
+        description->parameters[*number].statistic = true;
+    return status;
 }
 
 const struct model_parameter *model_parameter_find(const struct model_description *description, const char *name)

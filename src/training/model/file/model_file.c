@@ -189,15 +189,22 @@ bool model_file_is_named(const char *name)
     return strchr(name, '/') || text_ends_in(name, ".yaml") || text_ends_in(name, ".yml");
 }
 
-weft_status model_shape_load(const char *name, struct model_shape *shape, struct error *error)
+static weft_status model_shape_load_file(const char *name, struct model_shape *shape, struct error *error)
 {
-    if (!model_file_is_named(name))
-        return model_shape_find(name, shape, error);
     struct yaml_tree *tree;
     weft_status status = yaml_tree_read(name, &tree, error);
     if (status != WEFT_OK)
         return status;
     status = model_file_read_document(tree, name, shape, error);
     yaml_tree_free(tree);
+    return status;
+}
+
+weft_status model_shape_load(const char *name, struct model_shape *shape, struct error *error)
+{
+    const weft_status status =
+        model_file_is_named(name) ? model_shape_load_file(name, shape, error) : model_shape_find(name, shape, error);
+    if (status == WEFT_OK && network_find(shape->kind, NULL)->reads_images)
+        shape->context = 1; /* a row is an image */
     return status;
 }

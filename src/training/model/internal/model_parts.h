@@ -38,7 +38,7 @@ struct model {
 
     /* For passes through all layers. */
     void *gradient;        /**< of the rows between two layers, during a backward pass */
-    void *logits;          /**< of one row, activations; outside of training */
+    void *logits;          /**< model_logit_count() activations; outside of training */
     void *as_activations;  /**< all weights as activations; NULL where they are already */
     const void *cast_from; /**< the array that they were last cast from; NULL: out of date */
     bool prepared;         /**< a forward pass waits for its backward pass */
@@ -80,6 +80,14 @@ size_t model_plan_memory(struct model *model, weft_type type, weft_type activati
 
 /** The pass of a call. `prepare`: dropout and label smoothing apply, and memory for the backward pass is filled. */
 struct pass model_pass(const struct model *model, const struct layer_call *call, bool prepare);
+
+/** The logits that a model has room for outside of training: those of each sample's classes, or of the tokens of one
+ * row. */
+static inline size_t model_logit_count(const struct model *model)
+{
+    const struct model_shape *shape = &model->description->shape;
+    return shape->classes ? model->options.batch * shape->classes : shape->vocabulary;
+}
 
 /** The numbers that the last layer leaves in a slot's losses. */
 size_t model_loss_count(const struct model *model, const struct layer_room *room);

@@ -10,6 +10,7 @@
 
 #include "training/model/layers/internal/common.h"
 #include "training/model/layers/internal/pooler.h"
+#include "training/model/layers/internal/convolution_unit.h"
 
 /** Rows of a table by token, plus rows of others by position and by segment, perhaps normalized. The first layer of a
  * network. */
@@ -134,5 +135,58 @@ weft_status masked_head_add(struct model_description *description, const struct 
 /** The class of a whole sample, from the pooler. The last layer of a network. */
 weft_status class_head_add(struct model_description *description, const struct pooler *pooler, double deviation,
                            const struct pooler_names *names, struct error *error);
+/* ---- images: a row is an image, height x width x channels ---- */
+
+#define BLOCK_UNITS_MOST 3
+
+/** The names of kinds of blocks, for people. */
+enum block_kind {
+    BLOCK_STEM,       /**< reads the pixels */
+    BLOCK_SEPARABLE,  /**< depthwise, then 1 x 1 (Howard et al. 2017, "MobileNets") */
+    BLOCK_INVERTED,   /**< 1 x 1, depthwise, 1 x 1 (Sandler et al. 2018, "MobileNetV2: inverted residuals") */
+    BLOCK_BASIC,      /**< two of 3 x 3 (He et al. 2015, "Deep residual learning") */
+    BLOCK_BOTTLENECK, /**< 1 x 1, 3 x 3, 1 x 1 (the same) */
+};
+
+/**
+ * Convolutions one after another, each with its batch norm and rectifier. What is added to the last norm's output, before
+ * its rectifier: nothing, the input, or a shortcut, a convolution of the input with a batch norm. A max pool may follow.
+ */
+struct convolution_block {
+    enum block_kind kind;
+    size_t count;
+    struct convolution_unit units[BLOCK_UNITS_MOST];
+    bool adds_input;
+    bool adds_shortcut;
+    struct convolution_unit shortcut;
+    bool pools;
+    struct max_pool pool; /**< `batch` is 1 */
+};
+
+struct convolution_block_names {
+    const char *layer; /**< "features.3" */
+    struct convolution_unit_names units[BLOCK_UNITS_MOST], shortcut;
+};
+
+weft_status convolution_block_add(struct model_description *description, const struct convolution_block *block,
+                                  const struct convolution_block_names *names, struct error *error);
+
+/** The last layer of a network of images: the mean over all positions, linear(dropout(it)), and the cross entropy of the
+ * two targets of each image with their shares. */
+struct classifier {
+    size_t positions, channels; /**< of the rows that enter */
+    bool has_unit;              /**< a convolution comes before the mean */
+    struct convolution_unit unit;
+    bool drops; /**< where the run has dropout */
+    struct linear linear;
+};
+
+struct classifier_names {
+    struct convolution_unit_names unit;
+    const char *weight, *bias;
+};
+
+weft_status classifier_add(struct model_description *description, const struct classifier *classifier, size_t classes,
+                           const struct classifier_names *names, double deviation, struct error *error);
 
 #endif

@@ -39,7 +39,7 @@ const struct network *network_find(const char *kind, struct error *error)
 
 bool network_has(const struct network *network, const struct shape_number *number)
 {
-    if (number->of_all)
+    if (number->of_all && !network->reads_images)
         return true;
     for (const char *const *name = network->numbers; *name; name++)
         if (strcmp(*name, number->name) == 0)
@@ -52,7 +52,8 @@ weft_status network_check(const struct network *network, const struct model_shap
     for (size_t i = 0; i < shape_number_count; i++) {
         const struct shape_number *number = &shape_numbers[i];
         const double value = shape_number_get(shape, number);
-        if (!network_has(network, number) && value != 0)
+        const bool is_context = network->reads_images && number->offset == offsetof(struct model_shape, context);
+        if (!network_has(network, number) && value != (is_context ? 1 : 0))
             return error_set(error, WEFT_ERROR_ARGUMENT, "a network of kind %s has no '%s'; leave it out",
                              network->kind, number->name);
         if (value == 0 && number->may_be_usual)

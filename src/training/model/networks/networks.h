@@ -10,7 +10,8 @@
 #include "training/model/shape.h"
 
 struct network {
-    const char *kind; /**< "gpt" */
+    const char *kind;  /**< "gpt" */
+    bool reads_images; /**< its numbers are those listed only; its `sequence` and context are 1: a row is an image */
     /** Numbers of a shape (training/model/shape.h) that this kind has, after those that all have; ends with NULL. */
     const char *const *numbers;
     /** Fill in the defaults of those numbers of the shape that are 0. */
@@ -36,6 +37,28 @@ weft_status network_check(const struct network *network, const struct model_shap
 
 /** Whether the numbers that transformers share are consistent; a message names the first that is not. */
 weft_status transformer_check(const struct model_shape *shape, struct error *error);
+
+/** Kinds that read images share their defaults, inputs and checks. */
+void image_network_complete(struct model_shape *shape);
+void image_network_inputs(const struct model_shape *shape, size_t sequence, struct model_inputs *inputs);
+weft_status image_network_check(const struct model_shape *shape, struct error *error);
+
+/** Whether images are small, below 64 pixels: then the stem and the first stage that would halve them keep their size. */
+bool image_network_is_small(const struct model_shape *shape);
+
+/** `count` times the multiplier, as a multiple of 8 and never below nine tenths (as torchvision's _make_divisible()). */
+size_t image_network_channels(double count, double multiplier);
+
+/** A unit whose output has the size of its input of size x size, divided by the stride. */
+struct convolution_unit image_network_unit(const struct model_shape *shape, size_t size, size_t inputs, size_t outputs,
+                                           size_t kernel, size_t stride, enum rectifier rectifier);
+
+/** The depthwise one of `channels`, 3 x 3. */
+struct convolution_unit image_network_depthwise(const struct model_shape *shape, size_t size, size_t channels,
+                                                size_t stride, enum rectifier rectifier);
+
+/** The names of a unit: "features.3.conv." and "0.0", "0.1". */
+struct convolution_unit_names image_network_names(const char *prefix, const char *convolution, const char *norm);
 
 /** "gpt, llama or mlp", for messages; returns `text`. */
 char *network_kinds(char *text, size_t size);

@@ -107,6 +107,23 @@ static weft_status load(struct executor *executor, const struct executor_task *t
     return status == WEFT_OK ? model_slot_load(executor->model, operation->slot, &batch, error) : status;
 }
 
+/* The loss of a micro-batch whose forward pass is complete, and in an evaluation its accuracy. */
+static weft_status note_scores(struct executor *executor, const struct executor_task *task,
+                               const struct step_operation *operation, struct error *error)
+{
+    const uint64_t place = executor->micro_batch - task->loss_first;
+    double loss, accuracy = 0;
+    weft_status status = model_slot_loss(executor->model, operation->slot, &loss, error);
+    if (status == WEFT_OK && task->accuracies)
+        status = model_slot_accuracy(executor->model, operation->slot, &accuracy, error);
+    if (status != WEFT_OK || executor->tensor_rank > 0) /* the others have the same */
+        return status;
+    task->losses[place] = loss;
+    if (task->accuracies)
+        task->accuracies[place] = accuracy;
+    return WEFT_OK;
+}
+
 weft_status executor_forward(struct executor *executor, struct executor_task *task, struct executor_list *list,
                              uint32_t number, struct error *error)
 {
@@ -124,13 +141,8 @@ weft_status executor_forward(struct executor *executor, struct executor_task *ta
     model_layer_forward(executor->model, &call, task->prepare);
     if (!is_last_unit(list, operation))
         return executor_finish_pass(executor, error);
-    double loss;
     status = executor_finish_pass(executor, error);
-    if (status == WEFT_OK)
-        status = model_slot_loss(executor->model, operation->slot, &loss, error);
-    if (status == WEFT_OK && executor->tensor_rank == 0) /* the others have the same */
-        task->losses[executor->micro_batch - task->loss_first] = loss;
-    return status;
+    return status == WEFT_OK ? note_scores(executor, task, operation, error) : status;
 }
 
 weft_status executor_backward_input(struct executor *executor, struct executor_task *task, struct executor_list *list,

@@ -191,10 +191,16 @@ weft_status executor_complete_step(struct executor *executor, const struct execu
 /** Free everything but weights and moments: only executor_state_pieces() and executor_close() may follow. */
 void executor_keep_state(struct executor *executor);
 
-/** The mean loss over micro-batches `first` to first + count - 1 of the input. *stopped: some rank wanted to stop, and
- * there is no loss. */
+/** The result of an evaluation: means over its micro-batches. */
+struct executor_scores {
+    double loss;
+    double accuracy; /**< share of predictions that are right; NAN for networks that do not classify */
+};
+
+/** Evaluate micro-batches `first` to first + count - 1 of the input. *stopped: some rank wanted to stop, and there are no
+ * scores. */
 weft_status executor_evaluate(struct executor *executor, const struct executor_input *input, uint64_t first,
-                              uint32_t count, double *loss, bool *stopped, struct error *error);
+                              uint32_t count, struct executor_scores *scores, bool *stopped, struct error *error);
 
 /** Tell `watcher` of every pass of a layer on this rank: model_watch(). */
 void executor_watch(struct executor *executor, model_watcher watcher, void *context);

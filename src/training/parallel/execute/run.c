@@ -202,7 +202,8 @@ static weft_status evaluation_agree_to_stop(const struct executor *executor, con
 
 /* Micro-batch i is that of round i / data on data rank i % data, so ranks differ by at most one. */
 static weft_status evaluate_rounds(struct executor *executor, const struct executor_input *input, uint64_t first,
-                                   uint32_t count, double *losses, bool *stopped, struct error *error)
+                                   uint32_t count, double *losses, double *accuracies, bool *stopped,
+                                   struct error *error)
 {
     const uint32_t rounds = executor->evaluation.shape.micro_batches, each = rounds * executor->data;
     weft_status status = WEFT_OK;
@@ -214,6 +215,7 @@ static weft_status evaluate_rounds(struct executor *executor, const struct execu
             .stride = executor->data,
             .count = left > rank ? (left - rank + executor->data - 1) / executor->data : 0,
             .losses = losses,
+            .accuracies = accuracies,
             .loss_first = first,
         };
         status = evaluation_agree_to_stop(executor, input, stopped, error);
@@ -225,23 +227,27 @@ static weft_status evaluate_rounds(struct executor *executor, const struct execu
 }
 
 weft_status executor_evaluate(struct executor *executor, const struct executor_input *input, uint64_t first,
-                              uint32_t count, double *loss, bool *stopped, struct error *error)
+                              uint32_t count, struct executor_scores *scores, bool *stopped, struct error *error)
 {
-    double *losses = calloc(count, sizeof *losses), sum = 0;
+    double *losses = calloc(count, 2 * sizeof *losses), *accuracies = losses + count;
+    struct executor_scores sums = {0};
     if (!losses)
-        return error_memory(error, count * sizeof *losses, "the losses of an evaluation");
+        return error_memory(error, count * 2 * sizeof *losses, "the losses of an evaluation");
     *stopped = false;
     weft_status status = executor_settle(executor, error);
     if (status == WEFT_OK)
-        status = evaluate_rounds(executor, input, first, count, losses, stopped, error);
+        status = evaluate_rounds(executor, input, first, count, losses, accuracies, stopped, error);
     /* Every loss is one rank's; the others add 0. */
     if (status == WEFT_OK && !*stopped && weft_comm_size(executor->config.comm) > 1)
-        status = library_error(executor->config.context,
-                               weft_allreduce(losses, losses, count, WEFT_F64, WEFT_SUM, executor->config.comm), error);
-    for (uint32_t i = 0; i < count; i++)
-        sum += losses[i];
+        status = library_error(
+            executor->config.context,
+            weft_allreduce(losses, losses, 2 * (size_t)count, WEFT_F64, WEFT_SUM, executor->config.comm), error);
+    for (uint32_t i = 0; i < count; i++) {
+        sums.loss += losses[i];
+        sums.accuracy += accuracies[i];
+    }
     if (status == WEFT_OK && !*stopped)
-        *loss = sum / count;
+        *scores = (struct executor_scores){.loss = sums.loss / count, .accuracy = sums.accuracy / count};
     free(losses);
     return status;
 }

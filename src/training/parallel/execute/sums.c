@@ -140,35 +140,64 @@ weft_status executor_tie_complete(struct executor *executor, struct executor_tas
 
 /* ---- the norm ---- */
 
-/* Set the elements of parameters that are not divided to 0, in an array of elements [first, first + count). */
-static void clear_whole_parameters(const struct executor *executor, size_t first, size_t count, float *array)
+/* What all tensor ranks have counts once, on the first; statistics do not count. */
+static bool norm_counts(const struct executor *executor, const struct model_parameter *parameter)
+{
+    return !parameter->statistic && (executor->tensor_rank == 0 || parameter->division.segments);
+}
+
+/* The first parameter from *parameter on that does not count and ends after `element`: the element where it begins. */
+static size_t find_uncounted(const struct executor *executor, size_t element, size_t *parameter)
+{
+    const struct model_description *description = executor->description;
+    for (; *parameter < description->parameter_count; ++*parameter) {
+        const struct model_parameter *found = &description->parameters[*parameter];
+        if (!found->absent && found->offset + found->count > element && !norm_counts(executor, found))
+            return found->offset;
+    }
+    return SIZE_MAX;
+}
+
+/* Set the elements that do not count to 0, in an array of elements [first, first + count). */
+static void clear_uncounted(const struct executor *executor, size_t first, size_t count, size_t parameter, float *array)
 {
     const struct model_description *description = executor->description;
     struct device *device = executor->config.sums;
-    for (size_t i = 0; i < description->parameter_count; i++) {
-        const struct model_parameter *parameter = &description->parameters[i];
-        const size_t begin = parameter->offset > first ? parameter->offset : first,
-                     end = parameter->absent ? 0 : parameter->offset + parameter->count,
+    for (; parameter < description->parameter_count; parameter++) {
+        const struct model_parameter *found = &description->parameters[parameter];
+        const size_t begin = found->offset > first ? found->offset : first,
+                     end = found->absent ? 0 : found->offset + found->count,
                      stop = end < first + count ? end : first + count;
-        if (!parameter->division.segments && begin < stop)
+        if (found->offset >= first + count)
+            break;
+        if (!norm_counts(executor, found) && begin < stop)
             device->fill(device, stop - begin, 0, array + (begin - first));
     }
 }
 
-/* Sums of squares of the blocks from element `first` of the flat array on. What all tensor ranks have is counted once,
- * on the first. */
+static size_t sums_smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Sums of squares of the blocks from element `first` of the flat array on. Blocks that have something that does not count
+ * are summed from a copy. */
 static void sum_squares(struct executor *executor, size_t first, size_t count, const float *total, double *sums)
 {
     struct device *device = executor->config.sums;
-    if (executor->tensor_rank == 0) {
-        device->sum_of_squares(device, count, total, sums);
-        return;
-    }
-    for (size_t done = 0; done < count; done += DEVICE_SQUARES_BLOCK) {
-        const size_t rest = count - done, block = rest < DEVICE_SQUARES_BLOCK ? rest : DEVICE_SQUARES_BLOCK;
-        device->copy(device, executor->block, total + done, block * sizeof *total);
-        clear_whole_parameters(executor, first + done, block, executor->block);
-        device->sum_of_squares(device, block, executor->block, sums + done / DEVICE_SQUARES_BLOCK);
+    size_t parameter = 0;
+    for (size_t done = 0, part; done < count; done += part) {
+        const size_t uncounted = find_uncounted(executor, first + done, &parameter);
+        const bool is_here = uncounted < first + done + DEVICE_SQUARES_BLOCK;
+        part = uncounted >= first + count ? count - done
+                                          : (uncounted - first - done) / DEVICE_SQUARES_BLOCK * DEVICE_SQUARES_BLOCK;
+        if (is_here) {
+            part = sums_smaller(count - done, DEVICE_SQUARES_BLOCK);
+            device->copy(device, executor->block, total + done, part * sizeof *total);
+            clear_uncounted(executor, first + done, part, parameter, executor->block);
+        }
+        device->sum_of_squares(device, part, is_here ? executor->block : total + done,
+                               sums + done / DEVICE_SQUARES_BLOCK);
     }
 }
 

@@ -80,7 +80,8 @@ static weft_status update_group(struct executor *executor, const struct executor
                                         .waited = &executor->seconds.wait};
     const double mean = 1.0 / (config->micro_batches * task->loss_scale),
                  clip = config->clip > 0 && task->norm > config->clip ? config->clip / task->norm : 1;
-    const struct optimizer_step step = {.number = task->number, .rate = task->rate, .gradient_scale = mean * clip};
+    const struct optimizer_step step = {
+        .number = task->number, .rate = task->rate, .gradient_scale = mean * clip, .mean = 1.0 / config->micro_batches};
     const struct value_slice slice = value_groups_slice(executor->values, group);
     struct group_slice range;
     const struct optimizer_arrays arrays = {

@@ -243,6 +243,8 @@ static weft_status open_table(const struct kernels *kernels, enum kernel_set set
     };
     cpu_vectors_put(&cpu->device);
     cpu_layers_put(&cpu->device);
+    cpu_convolutions_put(&cpu->device);
+    cpu_image_layers_put(&cpu->device);
     status = cpu_matmuls_open(cpu->casts ? WEFT_F32 : kernels->activations, set, threads, &cpu->matmuls, error);
     if (status != WEFT_OK) {
         free(cpu);

@@ -70,5 +70,7 @@ static inline struct range part_of(size_t count, size_t grain, int number, int p
 /** Set the members of the device's table that these files implement. */
 void cpu_vectors_put(struct device *device);
 void cpu_layers_put(struct device *device);
+void cpu_convolutions_put(struct device *device);
+void cpu_image_layers_put(struct device *device);
 
 #endif

@@ -533,6 +533,8 @@ static void reference_embedding_backward(struct device *device, size_t batch, si
 
 #include "training/tensor/internal/reference_loss.h"
 
+#include "training/tensor/internal/reference_images.h"
+
 weft_status REFERENCE_OPEN(enum kernel_set set, int threads, struct device **device, struct error *error)
 {
     struct device *reference = malloc(sizeof *reference);
@@ -594,6 +596,7 @@ weft_status REFERENCE_OPEN(enum kernel_set set, int threads, struct device **dev
         .class_sums = reference_class_sums,
         .divided_cross_entropy = reference_divided_cross_entropy,
     };
+    reference_images_put(reference);
     *device = reference;
     return WEFT_OK;
 }

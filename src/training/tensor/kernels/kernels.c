@@ -19,6 +19,14 @@
 
 #include "training/tensor/kernels/internal/attention.h"
 
+#include "training/tensor/kernels/internal/image_rows.h"
+
+#include "training/tensor/kernels/internal/convolution.h"
+
+#include "training/tensor/kernels/internal/depthwise.h"
+
+#include "training/tensor/kernels/internal/pooling.h"
+
 const struct kernels KERNELS = {
     .name = KERNELS_NAME,
     .activations = ACTIVATION_TYPE,
@@ -59,4 +67,26 @@ const struct kernels KERNELS = {
     .attention_scratch = attention_scratch,
     .attention_forward = attention_forward,
     .attention_backward = attention_backward,
+    .images =
+        {
+            .panel = PANEL,
+            .pack = convolution_pack,
+            .tile_rows = convolution_tile_rows,
+            .tile_scratch = convolution_tile_scratch,
+            .product_rows = convolution_product_rows,
+            .block = BLOCK,
+            .product_weights = convolution_product_weights,
+            .depthwise_block = depthwise_block,
+            .depthwise_scratch = depthwise_scratch,
+            .depthwise_forward = depthwise_forward,
+            .depthwise_backward = depthwise_backward,
+            .depthwise_weights = depthwise_weights,
+            .normalize = normalize,
+            .normalize_backward = normalize_backward,
+            .max_pool_forward = max_pool_forward,
+            .max_pool_backward = max_pool_backward,
+            .average_pool_forward = average_pool_forward,
+            .average_pool_backward = average_pool_backward,
+            .mixed_cross_entropy = mixed_cross_entropy,
+        },
 };

@@ -13,6 +13,7 @@
 
 #include "training/tensor/device.h"
 #include "training/tensor/kernel_set.h"
+#include "training/tensor/kernels/images.h"
 
 struct kernels {
     const char *name;      /**< "avx512" */
@@ -88,6 +89,8 @@ struct kernels {
     void (*attention_backward)(const struct attention *shape, size_t sequence, size_t kv_head, const void *qkv,
                                const void *out, const float *logsums, const void *gradient_out, void *gradient_qkv,
                                float *scratch);
+
+    struct image_kernels images;
 };
 
 extern const struct kernels kernels_baseline; /**< the compiler's default target; x86-64: SSE2 */

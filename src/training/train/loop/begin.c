@@ -98,6 +98,16 @@ static weft_status open_state(struct trainer *trainer, double *peak, bool *speak
 
 /* ---- reports ---- */
 
+/* "4 x 128 tokens", "32 images"; returns `text`. */
+static char *describe_micro_batch(const struct train_config *config, char *text, size_t size)
+{
+    if (model_samples_of(&config->shape) == SAMPLES_OF_IMAGES)
+        snprintf(text, size, "%" PRId64 " images", config->micro_batch);
+    else
+        snprintf(text, size, "%" PRId64 " x %" PRId64 " tokens", config->micro_batch, config->sequence);
+    return text;
+}
+
 static void describe_run(const struct trainer *trainer, const char *reason)
 {
     const struct train_config *config = &trainer->config;
@@ -107,7 +117,7 @@ static void describe_run(const struct trainer *trainer, const char *reason)
     const struct micro_batch_division division = parallel_choice_division(parallel);
     const uint32_t data = division.ranks, total = division.total, rounds = micro_batch_rounds(&division);
     char choice[PARALLEL_CHOICE_TEXT_BYTES];
-    char shape[SHAPE_TEXT_BYTES];
+    char shape[SHAPE_TEXT_BYTES], micro_batch[64];
     int nodes = weft_comm_nodes(trainer->world.comm);
     if (*reason)
         fprintf(trainer->out, "begin  again, with %u ranks in place of %u: %s\n", trainer->world.ranks,
@@ -115,10 +125,10 @@ static void describe_run(const struct trainer *trainer, const char *reason)
     fprintf(trainer->out, "data   %s\n", sample_source_describe(trainer->source));
     fprintf(trainer->out, "model  %s: %s; %.2fM parameters\n", config->model,
             shape_text(&trainer->description->shape, shape), (double)trainer->description->weights * 1e-6);
-    fprintf(trainer->out,
-            "plan   %s on %d node%s; a step is %u micro-batch%s of %" PRId64 " x %" PRId64 " tokens, %u%s a rank",
+    fprintf(trainer->out, "plan   %s on %d node%s; a step is %u micro-batch%s of %s, %u%s a rank",
             parallel_choice_describe(parallel, choice), nodes, nodes == 1 ? "" : "s", total, total == 1 ? "" : "es",
-            config->micro_batch, config->sequence, rounds, rounds > total / data ? " at most" : "");
+            describe_micro_batch(config, micro_batch, sizeof micro_batch), rounds,
+            rounds > total / data ? " at most" : "");
     if (data > 1)
         fprintf(trainer->out, "; %.1f MiB of %s gradients summed while backward goes on",
                 (double)(executor_gradient_elements(trainer->world.executor) * weft_type_size(config->gradients)) /
@@ -165,6 +175,7 @@ void trainer_begin_report(struct trainer *trainer, double peak)
         .nodes = (uint64_t)weft_comm_nodes(trainer->world.job),
         .threads = (uint64_t)config->threads,
         .rate = learning_rate_scaled(config->rate, config->scaling, trainer->rate_ranks),
+        .unit = model_samples_of(&config->shape) == SAMPLES_OF_IMAGES ? "images" : NULL,
         .tokens = (double)(config->batch * config->sequence),
         .flops = trainer_step_flops(trainer),
         .peak = peak,

@@ -16,7 +16,8 @@ void initial_state_clear(struct trainer *trainer)
                                              .layout = trainer->world.layout,
                                              .kernels = kernel_set_names[trainer->kernels.set],
                                              .text = &trainer->text,
-                                             .data = &trainer->identity};
+                                             .data = &trainer->identity,
+                                             .source = trainer->source};
     if (trainer->config.activations == WEFT_F16)
         trainer->state.loss_scale.scale = LOSS_SCALE_FIRST;
 }

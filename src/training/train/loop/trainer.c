@@ -166,18 +166,18 @@ static weft_status trainer_evaluate(struct trainer *trainer, struct error *error
     if (!count)
         return WEFT_OK;
     const struct executor_input input = {.context = trainer, .read = read_held_out, .stop = trainer->stop};
-    double loss;
-    weft_status status =
-        executor_evaluate(trainer->world.executor, &input, 0, (uint32_t)count, &loss, &trainer->course.stopping, error);
+    struct executor_scores scores;
+    weft_status status = executor_evaluate(trainer->world.executor, &input, 0, (uint32_t)count, &scores,
+                                           &trainer->course.stopping, error);
     if (status != WEFT_OK || trainer->course.stopping)
         return status;
     trainer->course.evaluated = step;
-    report_evaluation(&trainer->report, step, loss);
+    report_evaluation(&trainer->report, step, scores.loss, scores.accuracy);
     /* A run that ends at --stop-at evaluates there too, but an uninterrupted run would not. */
     if (!is_scheduled(config, step))
         return WEFT_OK;
     if (config->patience)
-        trainer->course.is_best = early_stopping_note(stopping, step, loss);
+        trainer->course.is_best = early_stopping_note(stopping, step, scores.loss);
     stopping->last_step = step;
     return WEFT_OK;
 }
@@ -232,7 +232,8 @@ static weft_status write_sample(struct trainer *trainer, const float *weights, s
 static weft_status trainer_sample(struct trainer *trainer, struct error *error)
 {
     float *weights = NULL, *memory = NULL;
-    uint32_t samples = trainer->config.sample && trainer->out && text_is_known(&trainer->text);
+    const bool writes = model_samples_of(&trainer->description->shape) == SAMPLES_OF_TOKENS;
+    uint32_t samples = trainer->config.sample && trainer->out && writes && text_is_known(&trainer->text);
     weft_status status = weft_broadcast(&samples, 1, WEFT_U32, 0, trainer->world.comm);
     if (status != WEFT_OK)
         return error_set(error, status, "%s", weft_message(trainer->context));

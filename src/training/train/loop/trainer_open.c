@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a rank prepares alone for a run, whether it begins it (begin.c) or joins it (newcomers.c); opening and closing. */
 #include "core/topology/limits.h"
-#include "training/data/random_source.h"
 #include "training/train/loop/internal/begin.h"
 #include "training/train/loop/internal/recovery_parts.h"
 #include "training/train/loop/internal/trainer_parts.h"
+#include "training/train/loop/run_data.h"
 #include "training/train/report/profile.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define EVALUATED_TOKENS 64 /* sequences of an evaluation, where the user does not say */
 
 static weft_status trainer_check_config(const struct train_config *config, struct error *error)
 {
@@ -61,9 +63,58 @@ static weft_status read_limits(struct trainer *trainer, struct error *error)
     return status;
 }
 
+/* Open the data of the run. It may decide the network's classes. */
+static weft_status open_run_data(struct trainer *trainer, struct error *error)
+{
+    struct train_config *config = &trainer->config;
+    const struct run_data_options options = {.data = config->data,
+                                             .sequence = (uint64_t)config->sequence,
+                                             .seed = (uint64_t)config->seed,
+                                             .text = &trainer->text,
+                                             .classify = config->classify,
+                                             .classes_chosen = config->classes_chosen,
+                                             .images = config->images};
+    double bytes_per_token = 0;
+    const weft_status status = run_data_open(&options, &config->shape, &trainer->source, &bytes_per_token, error);
+    if (status == WEFT_OK && trainer->text.tokenizer && bytes_per_token > 0)
+        trainer->text.bytes_per_token = bytes_per_token;
+    return status;
+}
+
+/* What the samples of the network are: its vocabulary, or its classes. */
+static weft_status settle_samples(struct trainer *trainer, struct error *error)
+{
+    struct train_config *config = &trainer->config;
+    struct model_shape *shape = &config->shape;
+    const enum model_samples samples = model_samples_of(shape);
+    const struct text_sources sources = trainer_text_sources(config);
+    const struct run_data_options options = {.data = config->data, .classify = config->classify};
+    weft_status status = WEFT_OK;
+    if (samples == SAMPLES_OF_TOKENS) {
+        if ((status = text_match_data(&sources, &trainer->text, error)) != WEFT_OK)
+            return status;
+        if (!config->vocabulary_chosen)
+            shape->vocabulary = text_vocabulary(&trainer->text, shape->vocabulary);
+    } else if (trainer->text.tokenizer && samples == SAMPLES_OF_TEXTS && !config->vocabulary_chosen) {
+        shape->vocabulary = tokenizer_vocabulary(trainer->text.tokenizer);
+    }
+    text_settle(&trainer->text, shape->vocabulary);
+    if (samples == SAMPLES_OF_TEXTS && !config->classify)
+        shape->classes = 0;
+    if (run_data_decides_classes(&options, shape))
+        status = open_run_data(trainer, error);
+    if (config->evaluate_sequences < 0)
+        config->evaluate_sequences = status == WEFT_OK && trainer->source
+                                         ? (int64_t)sample_source_samples(trainer->source, DATASET_HELD_OUT)
+                                         : EVALUATED_TOKENS;
+    return status;
+}
+
 weft_status trainer_prepare_model(struct trainer *trainer, struct error *error)
 {
     struct train_config *config = &trainer->config;
+    if (model_samples_of(&config->shape) == SAMPLES_OF_IMAGES)
+        config->sequence = config->shape.context = 1;
     if (!config->sequence)
         config->sequence = (int64_t)config->shape.context;
     weft_status status = trainer_check_config(config, error);
@@ -73,12 +124,8 @@ weft_status trainer_prepare_model(struct trainer *trainer, struct error *error)
                                    &trainer->device, error)) != WEFT_OK ||
         (status = device_open("cpu-bf16", (int)config->threads, &trainer->sums, error)) != WEFT_OK)
         return status;
-    const struct text_sources sources = trainer_text_sources(config);
-    if ((status = text_match_data(&sources, &trainer->text, error)) != WEFT_OK)
+    if ((status = settle_samples(trainer, error)) != WEFT_OK)
         return status;
-    if (!config->vocabulary_chosen)
-        config->shape.vocabulary = text_vocabulary(&trainer->text, config->shape.vocabulary);
-    text_settle(&trainer->text, config->shape.vocabulary);
     if ((status = model_describe(&config->shape, &trainer->description, error)) != WEFT_OK)
         return status;
     if ((status = parameter_rules_apply(&config->rules, trainer->description, error)) != WEFT_OK)
@@ -94,31 +141,7 @@ weft_status trainer_prepare_data(struct trainer *trainer, struct error *error)
                             (status = profile_measure(config->profile, &trainer->device, error)) != WEFT_OK ||
                             (status = profile_measure(config->profile, &trainer->sums, error)) != WEFT_OK))
         return status;
-    struct dataset_options options = {
-        .sequence = (uint64_t)config->sequence,
-        .seed = (uint64_t)config->seed,
-        .vocabulary = config->shape.vocabulary,
-        .tokenizer = trainer->text.tokenizer,
-    };
-    struct dataset *dataset;
-    const bool is_random = strcmp(config->data, "random") == 0;
-    const struct model_inputs inputs = model_inputs_of(trainer->description, (size_t)config->sequence);
-    if (!model_predicts_next(&inputs, (size_t)config->sequence)) {
-        if (is_random)
-            return random_source_open(&inputs, (uint64_t)config->seed, &trainer->source, error);
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "a network of kind %s does not predict next tokens, so it cannot learn from '%s'; give it "
-                         "--data random to measure its speed",
-                         config->shape.kind, config->data);
-    }
-    status = is_random ? dataset_open_random(&options, &dataset, error)
-                       : dataset_open(&config->data, 1, &options, &dataset, error);
-    if (status != WEFT_OK)
-        return status;
-    trainer->source = dataset_source(dataset);
-    if (trainer->text.tokenizer && dataset_bytes_per_token(dataset) > 0)
-        trainer->text.bytes_per_token = dataset_bytes_per_token(dataset);
-    return WEFT_OK;
+    return trainer->source ? WEFT_OK : open_run_data(trainer, error);
 }
 
 weft_status trainer_open_checkpoints(struct trainer *trainer, struct error *error)

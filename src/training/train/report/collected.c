@@ -113,6 +113,8 @@ static weft_status collected_step(void *state, const struct report_figures *figu
 static weft_status collected_evaluation(void *state, const struct report_held_out *held_out, struct error *error)
 {
     collected_put(state, REPORT_NAME_HELD_OUT "/loss", held_out->step, held_out->loss);
+    if (!isnan(held_out->accuracy))
+        collected_put(state, REPORT_NAME_HELD_OUT "/accuracy", held_out->step, held_out->accuracy);
     if (held_out->run->bytes_per_token > 0)
         collected_put(state, REPORT_NAME_HELD_OUT "/bits_per_byte", held_out->step, held_out->bits_per_byte);
     return WEFT_OK;

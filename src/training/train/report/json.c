@@ -153,6 +153,8 @@ static weft_status json_evaluation(void *state, const struct report_held_out *he
     json_put_unsigned(&writer, "step", held_out->step);
     put_time(&writer, held_out->time);
     put_figure(&writer, "loss", held_out->loss);
+    if (!isnan(held_out->accuracy))
+        put_figure(&writer, "accuracy", held_out->accuracy);
     if (held_out->run->bytes_per_token > 0)
         put_figure(&writer, "bits_per_byte", held_out->bits_per_byte);
     return json_put_line(state, &writer, error);

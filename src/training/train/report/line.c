@@ -62,6 +62,11 @@ void report_line_clear(void *state)
     line->shown = false;
 }
 
+static const char *line_unit(const struct report_run *run)
+{
+    return run->unit ? run->unit : "tokens";
+}
+
 /* ---- the line that stays ---- */
 
 static void line_print(struct report_line *line, const struct report_figures *figures)
@@ -78,9 +83,9 @@ static void line_print(struct report_line *line, const struct report_figures *fi
     report_line_clear(line);
     fprintf(line->out,
             "step %*" PRIu64 "/%" PRIu64
-            "  loss %.4f  rate %.2e  norm %.2f  %8.0f tokens/s  %5.1f GFLOP/s%s  waiting %4.1f%%  %s left%s\n",
+            "  loss %.4f  rate %.2e  norm %.2f  %8.0f %s/s  %5.1f GFLOP/s%s  waiting %4.1f%%  %s left%s\n",
             snprintf(NULL, 0, "%" PRIu64, run->steps), step->step, run->steps, step->loss, step->rate,
-            step->gradient_norm, run->tokens / each, run->flops / each * 1e-9, share,
+            step->gradient_norm, run->tokens / each, line_unit(run), run->flops / each * 1e-9, share,
             100.0 * line->wait_seconds / line->seconds, left, skipped);
     fflush(line->out);
     line->gathered = 0;
@@ -119,7 +124,7 @@ static void fill_fields(const struct report_figures *figures, char fields[LIVE_F
     snprintf(fields[LIVE_STEP], sizeof *fields, "step %" PRIu64 "/%" PRIu64, figures->step.step, run->steps);
     snprintf(fields[LIVE_BAR], sizeof *fields, "[%s] %.0f%%", bar, 100 * done);
     snprintf(fields[LIVE_LOSS], sizeof *fields, "loss %.4f", figures->step.loss);
-    snprintf(fields[LIVE_TOKENS], sizeof *fields, "%.0f tokens/s", recent->tokens);
+    snprintf(fields[LIVE_TOKENS], sizeof *fields, "%.0f %s/s", recent->tokens, line_unit(figures->run));
     if (isfinite(recent->share))
         snprintf(fields[LIVE_SHARE], sizeof *fields, "%.1f%% of peak", 100 * recent->share);
     snprintf(fields[LIVE_WAIT], sizeof *fields, "waiting %.1f%%", 100 * recent->wait);
@@ -182,8 +187,12 @@ static weft_status line_evaluation(void *state, const struct report_held_out *he
 {
     struct report_line *line = state;
     report_line_clear(line);
-    fprintf(line->out, "held-out text after step %" PRIu64 ": loss %.4f, perplexity %.2f", held_out->step,
-            held_out->loss, exp(held_out->loss));
+    if (isnan(held_out->accuracy))
+        fprintf(line->out, "held-out text after step %" PRIu64 ": loss %.4f, perplexity %.2f", held_out->step,
+                held_out->loss, exp(held_out->loss));
+    else
+        fprintf(line->out, "held-out data after step %" PRIu64 ": loss %.4f, accuracy %.4f", held_out->step,
+                held_out->loss, held_out->accuracy);
     if (held_out->run->bytes_per_token > 0)
         fprintf(line->out, ", %.3f bit/byte", held_out->bits_per_byte);
     fputc('\n', line->out);

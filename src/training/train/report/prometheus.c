@@ -141,10 +141,16 @@ static void put_all(const struct prometheus_file *prometheus, FILE *file)
         {"held_out_loss", "gauge", "Loss on held-out data at the last evaluation.", held_out->loss},
         {"held_out_step", "gauge", "Step of the last evaluation.", (double)held_out->step},
     };
+    const struct prometheus_metric of_classes[] = {
+        {"held_out_accuracy", "gauge", "Share of right predictions on held-out data at the last evaluation.",
+         held_out->accuracy},
+    };
     put_metrics(prometheus, file, of_run, ARRAY_SIZE(of_run));
     put_metrics(prometheus, file, of_steps, prometheus->stepped ? ARRAY_SIZE(of_steps) : 0);
     put_metrics(prometheus, file, of_scaling, step->loss_scale > 0 ? ARRAY_SIZE(of_scaling) : 0);
     put_metrics(prometheus, file, of_held_out, prometheus->evaluated ? ARRAY_SIZE(of_held_out) : 0);
+    put_metrics(prometheus, file, of_classes,
+                prometheus->evaluated && !isnan(held_out->accuracy) ? ARRAY_SIZE(of_classes) : 0);
 }
 
 /* Not synced to disk: after a power cut nobody misses it. */

@@ -145,12 +145,13 @@ void report_step(struct report *report, const struct report_step *step)
     REPORT_TO_SINKS(report, step, &figures);
 }
 
-void report_evaluation(struct report *report, uint64_t step, double loss)
+void report_evaluation(struct report *report, uint64_t step, double loss, double accuracy)
 {
     const double bytes = report->run.bytes_per_token;
     const struct report_held_out held_out = {.run = &report->run,
                                              .step = step,
                                              .loss = loss,
+                                             .accuracy = accuracy,
                                              .bits_per_byte = bytes > 0 ? loss / log(2.0) / bytes : 0,
                                              .time = time_now()};
     REPORT_TO_SINKS(report, evaluation, &held_out);

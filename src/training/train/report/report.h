@@ -68,7 +68,8 @@ struct report_run {
     uint64_t batch, micro_batch, sequence, seed;
     uint64_t ranks, nodes, threads;
     double rate;            /**< at its peak */
-    double tokens;          /**< of a step */
+    const char *unit;       /**< what a step takes: "images"; NULL: tokens */
+    double tokens;          /**< of a step; so many units */
     double flops;           /**< floating-point operations of a step, all ranks together */
     double peak;            /**< of all ranks together, a second; 0: not known */
     double bytes_per_token; /**< of text, to report loss in bits per byte too; 0: not known */
@@ -173,8 +174,8 @@ void report_straggler(struct report *report, const struct report_straggler *stra
 
 void report_step(struct report *report, const struct report_step *step);
 
-/** An evaluation on held-out data after `step` steps. */
-void report_evaluation(struct report *report, uint64_t step, double loss);
+/** An evaluation on held-out data after `step` steps. `accuracy` is NAN where there is none. */
+void report_evaluation(struct report *report, uint64_t step, double loss, double accuracy);
 
 /** Print a message for users on its own line. */
 void report_say(struct report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));

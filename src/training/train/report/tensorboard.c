@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scalars for TensorBoard: train/... of every step, held-out/loss of every evaluation. */
+/* Scalars for TensorBoard: train/... of every step, held-out/... of every evaluation. */
 #include "training/train/report/internal/event_file.h"
 #include "training/train/report/internal/sink.h"
 #include "training/train/report/names.h"
@@ -46,8 +46,11 @@ static weft_status tensorboard_step(void *state, const struct report_figures *fi
 
 static weft_status tensorboard_evaluation(void *state, const struct report_held_out *held_out, struct error *error)
 {
-    const struct event_value value = {REPORT_NAME_HELD_OUT "/loss", held_out->loss};
-    return event_file_put(state, held_out->time, held_out->step, &value, 1, error);
+    const struct event_value values[] = {
+        {REPORT_NAME_HELD_OUT "/loss", held_out->loss},
+        {REPORT_NAME_HELD_OUT "/accuracy", held_out->accuracy},
+    };
+    return event_file_put(state, held_out->time, held_out->step, values, isnan(held_out->accuracy) ? 1 : 2, error);
 }
 
 static weft_status tensorboard_checkpoint(void *state, const struct report_checkpoint *checkpoint, double time,

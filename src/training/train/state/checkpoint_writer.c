@@ -109,7 +109,6 @@ static size_t gather_records(struct checkpoint_writer *writer)
 /* The tokenizer, so that text can be sampled from the weights alone. */
 static weft_status checkpoint_writer_write_tokenizer(struct checkpoint_writer *writer, size_t *count)
 {
-    static const char *const names[TOKENIZER_FILES] = {CHECKPOINT_VOCABULARY, CHECKPOINT_MERGES};
     const struct text *text = writer->setup.state->text;
     struct tokenizer_file files[TOKENIZER_FILES];
     if (!text || !text->tokenizer)
@@ -118,7 +117,7 @@ static weft_status checkpoint_writer_write_tokenizer(struct checkpoint_writer *w
     if (status != WEFT_OK)
         return status;
     for (int i = 0; i < TOKENIZER_FILES && status == WEFT_OK; i++)
-        status = checkpoint_write_text(writer->setup.config->checkpoint_dir, writer->described.step, names[i],
+        status = checkpoint_write_text(writer->setup.config->checkpoint_dir, writer->described.step, files[i].path,
                                        files[i].text, files[i].size, &writer->records[(*count)++], &writer->error);
     tokenizer_files_free(files);
     return status;

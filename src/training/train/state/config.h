@@ -9,6 +9,7 @@
 #include "training/parallel/agreement.h"
 #include "training/parallel/step/step.h"
 #include "training/train/report/report.h"
+#include "training/train/state/image_choice.h"
 #include "training/train/state/pretrained.h"
 
 #include <weft/train.h>
@@ -29,6 +30,10 @@ struct train_config {
     bool vocabulary_chosen; /**< shape.vocabulary is the user's; otherwise the data's tokenizer decides */
     const char *model;      /**< the shape's name, for messages */
     const char *data;       /**< a text, a token shard, a directory of shards, or "random" */
+
+    bool classify;              /**< texts have labels: fine-tune a bert */
+    bool classes_chosen;        /**< shape.classes is that of the weights; otherwise the data decides */
+    struct image_choice images; /**< of networks that read images */
 
     const char *tokenizer; /**< directory of the tokenizer that a text is encoded with; NULL: the weights', or none */
     const char *from;      /**< path of `pretrained`; NULL: none */
@@ -66,9 +71,10 @@ struct train_config {
     uint32_t share_ranks;
     int64_t zero; /**< ZeRO stage, 0 to 3: what the ranks of the data axis divide among themselves */
 
-    int64_t evaluate_every;     /**< steps; 0: at the end only */
-    int64_t evaluate_sequences; /**< held-out sequences in an evaluation; 0: none */
-    int64_t patience;           /**< end after so many evaluations without a better one; 0: never */
+    int64_t evaluate_every; /**< steps; 0: at the end only */
+    int64_t
+        evaluate_sequences; /**< held-out samples in an evaluation; 0: none; -1: 64, or all where they have classes */
+    int64_t patience;       /**< end after so many evaluations without a better one; 0: never */
 
     const char *checkpoint_dir;  /**< NULL: no checkpoints */
     const char *checkpoint_copy; /**< second directory, for copies of checkpoints; NULL: none */

@@ -146,6 +146,11 @@ const char *pretrained_describe(const struct pretrained *pretrained)
     return pretrained->about;
 }
 
+const cJSON *pretrained_settings(const struct pretrained *pretrained)
+{
+    return pretrained->checkpoint ? checkpoint_get_state(pretrained->checkpoint)->training : NULL;
+}
+
 uint64_t pretrained_step(const struct pretrained *pretrained)
 {
     return pretrained->checkpoint ? checkpoint_get_state(pretrained->checkpoint)->step : 0;
@@ -306,7 +311,7 @@ static weft_status check_tied_head(const struct pretrained *pretrained, const st
 static bool is_no_weight(const char *name)
 {
     static const char *const ends[] = {".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq",
-                                       "embeddings.position_ids"};
+                                       "embeddings.position_ids", ".num_batches_tracked"};
     for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
         if (text_ends_in(name, ends[i]))
             return true;

@@ -14,6 +14,7 @@
 #ifndef WEFT_TRAINING_TRAIN_STATE_PRETRAINED_H
 #define WEFT_TRAINING_TRAIN_STATE_PRETRAINED_H
 
+#include "base/format/json.h"
 #include "training/model/model.h"
 
 struct pretrained;
@@ -28,6 +29,10 @@ const struct model_shape *pretrained_shape(const struct pretrained *pretrained);
 
 /** One line of text: the source and the element types. Lives as long as `pretrained`. */
 const char *pretrained_describe(const struct pretrained *pretrained);
+
+/** The settings of the run that wrote the weights, with the names of its "classes" if there are any; NULL for public ones.
+ * Lives as long as `pretrained`. */
+const cJSON *pretrained_settings(const struct pretrained *pretrained);
 
 /** Steps taken by the run that wrote the weights; 0 for public ones. */
 uint64_t pretrained_step(const struct pretrained *pretrained);

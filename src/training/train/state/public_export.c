@@ -30,7 +30,7 @@ static weft_status weights_read(struct weights *weights, const struct checkpoint
         status = model_describe(&shape, &weights->description, error);
     if (status != WEFT_OK)
         return status;
-    const size_t count = weights->description->parameter_count, bytes = weights->description->weights * sizeof(float);
+    const size_t count = weights->description->parameter_count, bytes = weights->description->elements * sizeof(float);
     weights->tensors = calloc(count, sizeof *weights->tensors);
     weights->memory = malloc(bytes);
     if (!weights->tensors || !weights->memory)
@@ -82,8 +82,9 @@ static weft_status write_files(const struct weights *weights, const struct check
     weft_status status = file_join(path, directory, "model.safetensors", error);
     if (status == WEFT_OK)
         status = safetensors_write(path, weights->tensors, weights->description->parameter_count, &digest, error);
-    if (status == WEFT_OK)
-        status = file_join(path, directory, PUBLIC_CONFIG_NAME, error);
+    if (status != WEFT_OK || weights->description->shape.image) /* torchvision's files have no config.json */
+        return status;
+    status = file_join(path, directory, PUBLIC_CONFIG_NAME, error);
     if (status == WEFT_OK)
         status = public_config_format(&weights->description->shape, type, &text, error);
     if (status != WEFT_OK)

@@ -23,6 +23,10 @@ static const struct setting {
     {.key = "gradients", .option = "gradients"},
     {.key = "dropout", .option = "dropout"},
     {.key = "label_smoothing", .option = "label-smoothing"},
+    {.key = "task", .option = "task", .may_lack = true},
+    {.key = "augment", .option = "augment", .may_lack = true},
+    {.key = "mixup", .option = "mixup", .may_lack = true},
+    {.key = "erase", .option = "erase", .may_lack = true},
     {.key = "steps", .option = "steps", .may_change = true},
     {.key = "learning_rate", .option = "learning-rate"},
     {.key = "rate_shape", .option = "rate-shape"},
@@ -57,6 +61,21 @@ static void add_rules(cJSON *object, const struct parameter_rules *rules)
     cJSON *rates = rules->rate_count ? cJSON_AddArrayToObject(object, "rate_for") : NULL;
     for (size_t i = 0; i < rules->rate_count; i++)
         cJSON_AddItemToArray(rates, cJSON_CreateString(rules->rates[i]));
+}
+
+const char *const image_changes_names[] = {"auto", "none", "small", "large", NULL};
+
+/* Only of networks whose samples these decide, so that settings of others stay as they are. */
+static void add_samples(cJSON *object, const struct train_config *config)
+{
+    const enum model_samples samples = model_samples_of(&config->shape);
+    if (samples == SAMPLES_OF_TEXTS)
+        cJSON_AddStringToObject(object, "task", config->classify ? "classify" : "pretrain");
+    if (samples != SAMPLES_OF_IMAGES)
+        return;
+    cJSON_AddStringToObject(object, "augment", image_changes_names[config->images.changes]);
+    cJSON_AddNumberToObject(object, "mixup", config->images.mixup);
+    cJSON_AddNumberToObject(object, "erase", config->images.erase);
 }
 
 static void add_identity(cJSON *object, const struct dataset_identity *data)
@@ -94,6 +113,7 @@ cJSON *settings_describe(const struct train_config *config, const struct dataset
     cJSON_AddNumberToObject(object, "clip", config->clip);
     cJSON_AddNumberToObject(object, "dropout", config->dropout);
     cJSON_AddNumberToObject(object, "label_smoothing", config->label_smoothing);
+    add_samples(object, config);
     add_rules(object, &config->rules);
     if (config->patience) { /* they decide when it ends, and which evaluation is the best */
         cJSON_AddNumberToObject(object, "evaluate_every", (double)config->evaluate_every);

@@ -2,6 +2,7 @@
 #include "training/train/state/state.h"
 
 #include "training/checkpoint/checkpoint.h"
+#include "training/data/image/images.h"
 #include "training/model/file/shape_json.h"
 #include "training/parallel/agreement.h"
 
@@ -9,12 +10,39 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void add_three(cJSON *training, const char *name, const double values[3])
+{
+    cJSON_AddItemToObject(training, name, cJSON_CreateDoubleArray(values, 3));
+}
+
+/* Predictions normalize images likewise. */
+static void add_normalization(const struct training_state *state, cJSON *training)
+{
+    if (!state->source || !sample_source_classes(state->source) ||
+        model_samples_of(&state->description->shape) != SAMPLES_OF_IMAGES)
+        return;
+    const struct image_normalization normalization = images_normalization(state->source);
+    add_three(training, "image_mean", normalization.mean);
+    add_three(training, "image_deviation", normalization.deviation);
+}
+
+/* Predictions name them. */
+static void add_classes(const struct sample_source *source, cJSON *training)
+{
+    const size_t count = source ? sample_source_classes(source) : 0;
+    cJSON *classes = count ? cJSON_AddArrayToObject(training, "classes") : NULL;
+    for (size_t i = 0; i < count; i++)
+        cJSON_AddItemToArray(classes, cJSON_CreateString(sample_source_class_name(source, i)));
+}
+
 void training_state_describe(const struct training_state *state, const struct train_config *config,
                              struct checkpoint_state *written)
 {
     cJSON *training = settings_describe(config, state->data);
     if (state->text && *state->text->identity)
         cJSON_AddStringToObject(training, "tokenizer", state->text->identity);
+    add_classes(state->source, training);
+    add_normalization(state, training);
     if (state->kernels)
         cJSON_AddStringToObject(training, "kernels", state->kernels);
     early_stopping_put(&state->early_stopping, training);

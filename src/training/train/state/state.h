@@ -22,6 +22,7 @@ struct training_state {
     const struct text *text;                     /**< of the tokens; borrowed */
     const char *kernels;                         /**< name of the kernel set that computes the steps; NULL: unknown */
     const struct dataset_identity *data;         /**< of the training data; borrowed; NULL: not known */
+    const struct sample_source *source;          /**< which knows the names of classes; borrowed; NULL: none */
     struct early_stopping early_stopping;
     struct loss_scale loss_scale;
 };

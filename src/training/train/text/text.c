@@ -153,6 +153,7 @@ static weft_status text_open_model(const struct text_sources *sources, struct te
 /* A text in transit: the sizes of the tokenizer's files, which follow. */
 struct travelling_text {
     struct text text;
+    enum tokenizer_kind kind;
     uint64_t sizes[TOKENIZER_FILES]; /* 0: no tokenizer */
 };
 
@@ -166,9 +167,11 @@ static weft_status text_give(void *bytes, uint64_t size, int root, weft_context 
 weft_status text_share(struct text *text, int root, weft_context *context, weft_comm *comm, bool *speaks,
                        struct error *error)
 {
-    struct tokenizer_file files[TOKENIZER_FILES] = {{.path = TOKENIZER_VOCABULARY}, {.path = TOKENIZER_MERGES}};
+    struct tokenizer_file files[TOKENIZER_FILES] = {0};
     const bool gives = weft_comm_rank(comm) == root;
     struct travelling_text travelling = {.text = *text};
+    if (gives && text->tokenizer)
+        travelling.kind = tokenizer_get_kind(text->tokenizer);
     weft_status status = gives && text->tokenizer ? tokenizer_format(text->tokenizer, files, error) : WEFT_OK;
     for (int i = 0; i < TOKENIZER_FILES; i++)
         travelling.sizes[i] = files[i].size;
@@ -184,6 +187,7 @@ weft_status text_share(struct text *text, int root, weft_context *context, weft_
         return status;
     }
     for (int i = 0; i < TOKENIZER_FILES && !gives && status == WEFT_OK; i++) {
+        files[i].path = tokenizer_file_names[travelling.kind][i];
         files[i].size = travelling.sizes[i];
         if (!(files[i].text = calloc(1, files[i].size + 1)))
             status = error_memory(error, files[i].size, "a tokenizer");
@@ -193,7 +197,7 @@ weft_status text_share(struct text *text, int root, weft_context *context, weft_
         status = text_give(files[i].text, files[i].size, root, context, comm, error);
     if (status == WEFT_OK && !gives) {
         *text = travelling.text;
-        status = tokenizer_parse(files, &text->tokenizer, error);
+        status = tokenizer_parse(travelling.kind, files, &text->tokenizer, error);
     }
     tokenizer_files_free(files);
     return agreement_reach(context, comm, status, error, speaks);
@@ -262,7 +266,8 @@ weft_status text_match_data(const struct text_sources *sources, struct text *tex
         status =
             error_set(error, WEFT_ERROR_DATA,
                       "'%s' is text, but the tokenizer of the weights in '%s' (vocabulary %zu) is not known; put its "
-                      "vocab.json and merges.txt next to them, or name a directory that has both: --tokenizer DIR",
+                      "vocab.json and merges.txt, or vocab.txt, next to them, or name a directory that has them: "
+                      "--tokenizer DIR",
                       sources->data, sources->from, sources->vocabulary);
     } else if (!text->tokenizer) {
         strcpy(text->identity, TEXT_OF_BYTES);

@@ -3,7 +3,7 @@
  * The text of tokens: the vocabulary of a run's data, encoding prompts, printing samples.
  *
  * Tokens are those of a tokenizer (training/data/tokenizer/tokenizer.h), or bytes, or their text is not known. A checkpoint carries the
- * tokenizer that its weights were trained with: vocab.json and merges.txt lie beside the weights, as in public
+ * tokenizer that its weights were trained with: its files lie beside the weights, as in public
  * directories of weights, and the manifest's "training" object has its identity as "tokenizer". So text can be sampled
  * from weights alone:
  *
@@ -42,7 +42,7 @@ struct text_sources {
  * The text of the tokens of the weights at `path`: a checkpoint, a directory of checkpoints (the newest one), a
  * directory of public weights, or a safetensors file in one. It is the tokenizer in that directory; otherwise bytes, if
  * the checkpoint's manifest has them or the model has a `vocabulary` of 256; otherwise it is not known
- * (text_is_known()), as for public weights without vocab.json and merges.txt. The tensors are not read. Errors: those
+ * (text_is_known()), as for public weights without a tokenizer's files. The tensors are not read. Errors: those
  * of tokenizer_open(); SYSTEM for a missing checkpoint; DATA for a malformed manifest.
  */
 weft_status text_open_weights(const char *path, size_t vocabulary, struct text *text, struct error *error);

@@ -22,14 +22,16 @@
 
 /** A splitter; belongs to one thread at a time. */
 struct pretokens;
+struct wordpiece_rules;
 
-weft_status pretokens_open(struct pretokens **splitter, struct error *error);
+/** With `rules` the pre-tokens are WordPiece's words (words.h), not parts of the text; NULL: GPT-2's. */
+weft_status pretokens_open(const struct wordpiece_rules *rules, struct pretokens **splitter, struct error *error);
 void pretokens_close(struct pretokens *splitter);
 
 /** Begin with a text, which must not change until its last pre-token. Invalid UTF-8 is copied. */
 weft_status pretokens_begin(struct pretokens *splitter, const void *text, size_t size, struct error *error);
 
-/** The next pre-token, a part of the text; `*size` is 0 after the last one. */
+/** The next pre-token, a part of the text, or a word that is valid until the next call; `*size` is 0 after the last. */
 weft_status pretokens_next(struct pretokens *splitter, const uint8_t **bytes, size_t *size, struct error *error);
 
 #endif

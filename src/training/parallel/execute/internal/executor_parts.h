@@ -41,6 +41,7 @@ struct executor_task {
     uint32_t count;      /**< rounds that this rank computes; in later ones it takes part without computing */
     bool prepare;        /**< backward passes follow */
     double *losses;      /**< of all micro-batches; this rank fills in its own */
+    double *accuracies;  /**< likewise, of an evaluation; NULL: not wanted */
     uint64_t loss_first; /**< number of the micro-batch that losses[0] belongs to */
 
     /* Of a step: */
@@ -93,7 +94,7 @@ struct executor {
     double *sums; /**< squares of the gradient's blocks for each tensor rank, losses of a global batch, requests to
                      stop and to pause */
     size_t sum_count;
-    float *block;                 /**< DEVICE_SQUARES_BLOCK elements, for the norm on a tensor axis */
+    float *block;                 /**< DEVICE_SQUARES_BLOCK elements, for the norm */
     double *scratch;              /**< sums of squares of one tensor, for the optimizer */
     bool *has_layer;              /**< of each layer */
     struct executor_task in_norm; /**< the step whose gradient is whole and whose norm is not known; number 0: none */

@@ -34,6 +34,7 @@ struct report_held_out {
     const struct report_run *run;
     uint64_t step;
     double loss;
+    double accuracy;      /**< NAN: there is none */
     double bits_per_byte; /**< the same loss; 0: not known */
     double time;
 };

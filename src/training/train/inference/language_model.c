@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "training/train/loop/language_model.h"
+#include "training/train/inference/language_model.h"
 
 #include "base/file/file.h"
 #include "core/topology/limits.h"

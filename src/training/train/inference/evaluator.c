@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "training/train/loop/evaluator.h"
+#include "training/train/inference/evaluator.h"
 
 #include "base/clock.h"
 #include "base/library_error.h"
+#include "training/model/passes.h"
 #include "training/parallel/agreement.h"
+#include "training/parallel/execute/executor.h"
+#include "training/train/loop/run_data.h"
 #include "training/train/text/text.h"
 
 #include <inttypes.h>
@@ -18,20 +21,20 @@ struct evaluation {
     weft_context *context;
     weft_comm *comm;
     struct model *model;
-    const struct dataset *dataset;
-    uint64_t first;            /* held-out sequence */
-    uint32_t micro_batches;    /* of all ranks */
-    int32_t *tokens, *targets; /* room for one micro-batch; borrowed */
+    struct sample_source *source;
+    uint64_t first;                    /* held-out sequence */
+    uint32_t micro_batches;            /* of all ranks */
+    const struct model_arrays *arrays; /* room for one micro-batch */
 };
 
-/* Their mean loss. Collective. */
-static weft_status evaluation_run(const struct evaluation *evaluation, const float *parameters, double *loss,
-                                  struct error *error)
+/* Their mean scores. Collective. */
+static weft_status evaluation_run(const struct evaluation *evaluation, const float *parameters,
+                                  struct executor_scores *scores, struct error *error)
 {
     uint32_t rank = (uint32_t)weft_comm_rank(evaluation->comm), ranks = (uint32_t)weft_comm_size(evaluation->comm);
     uint32_t share = (evaluation->micro_batches + ranks - 1) / ranks;
     uint64_t batch = model_get_batch(evaluation->model);
-    double *mine = calloc((size_t)share * (ranks + 1), sizeof *mine), *all = mine + share, sum = 0;
+    struct executor_scores *mine = calloc((size_t)share * (ranks + 1), sizeof *mine), *all = mine + share, sum = {0};
     if (!mine)
         return error_memory(error, (size_t)share * (ranks + 1) * sizeof *mine, "the losses of an evaluation");
 
@@ -39,21 +42,28 @@ static weft_status evaluation_run(const struct evaluation *evaluation, const flo
     weft_status status = WEFT_OK;
     for (uint32_t n = 0; n < share && status == WEFT_OK; n++) {
         const uint32_t i = n * ranks + rank;
-        struct model_batch input = {.tokens = evaluation->tokens, .targets = evaluation->targets};
+        struct model_batch input = {0};
         if (i >= evaluation->micro_batches)
             break;
-        status = dataset_batch(evaluation->dataset, DATASET_HELD_OUT, evaluation->first + i * batch, batch,
-                               evaluation->tokens, evaluation->targets, error);
+        status = sample_source_read(evaluation->source, DATASET_HELD_OUT, evaluation->first + i * batch, batch,
+                                    evaluation->arrays, error);
+        memcpy(input.inputs, evaluation->arrays->of, sizeof input.inputs);
         if (status == WEFT_OK)
-            status = model_evaluate(evaluation->model, parameters, &input, &mine[n], error);
+            status = model_evaluate(evaluation->model, parameters, &input, &mine[n].loss, error);
+        if (status == WEFT_OK)
+            status = model_slot_accuracy(evaluation->model, 0, &mine[n].accuracy, error);
     }
     if (status == WEFT_OK)
         status =
-            library_error(evaluation->context, weft_allgather(mine, all, share, WEFT_F64, evaluation->comm), error);
-    for (uint32_t i = 0; status == WEFT_OK && i < evaluation->micro_batches; i++)
-        sum += all[(size_t)(i % ranks) * share + i / ranks];
+            library_error(evaluation->context, weft_allgather(mine, all, share * 2, WEFT_F64, evaluation->comm), error);
+    for (uint32_t i = 0; status == WEFT_OK && i < evaluation->micro_batches; i++) {
+        const struct executor_scores *one = &all[(size_t)(i % ranks) * share + i / ranks];
+        sum.loss += one->loss;
+        sum.accuracy += one->accuracy;
+    }
     if (status == WEFT_OK)
-        *loss = sum / evaluation->micro_batches;
+        *scores = (struct executor_scores){.loss = sum.loss / evaluation->micro_batches,
+                                           .accuracy = sum.accuracy / evaluation->micro_batches};
     free(mine);
     return status;
 }
@@ -68,48 +78,53 @@ struct evaluator {
     struct device *device;
     struct model_description *description;
     struct text_sources sources;
+    struct image_normalization normalization; /* of the images that the weights were trained on */
     struct text text;
-    struct dataset *dataset;
+    struct sample_source *source;
     struct model *model; /* for whole micro-batches */
     struct model *last;  /* for the sequences that remain; NULL: none do */
     float *parameters;
-    int32_t *tokens, *targets;
-    uint64_t sequence;  /* tokens */
-    uint64_t sequences; /* in all */
+    struct model_arrays arrays; /* of a micro-batch */
+    uint64_t sequence;          /* tokens */
+    uint64_t sequences;         /* in all */
 };
 
 static void evaluator_close(struct evaluator *evaluator)
 {
     model_close(evaluator->model);
     model_close(evaluator->last);
-    dataset_close(evaluator->dataset);
+    sample_source_close(evaluator->source);
     text_close(&evaluator->text);
     if (evaluator->parameters)
         weft_free(evaluator->context, evaluator->parameters);
     model_description_free(evaluator->description);
     if (evaluator->device)
         evaluator->device->close(evaluator->device);
-    free(evaluator->tokens);
-    free(evaluator->targets);
+    model_arrays_free(&evaluator->arrays);
 }
 
 static weft_status open_data(struct evaluator *evaluator, struct error *error)
 {
     const struct evaluator_config *config = evaluator->config;
-    const struct dataset_options options = {.sequence = evaluator->sequence,
-                                            .vocabulary = config->shape.vocabulary,
-                                            .tokenizer = evaluator->text.tokenizer};
+    const struct run_data_options options = {.data = config->data,
+                                             .sequence = evaluator->sequence,
+                                             .text = &evaluator->text,
+                                             .classify = config->shape.classes > 0,
+                                             .classes_chosen = true,
+                                             .images = {.skip = config->skip},
+                                             .normalization = evaluator->normalization};
+    struct model_shape shape = config->shape;
+    double bytes_per_token = 0;
     const bool is_random = strcmp(config->data, "random") == 0;
-    weft_status status = is_random ? dataset_open_random(&options, &evaluator->dataset, error)
-                                   : dataset_open(&config->data, 1, &options, &evaluator->dataset, error);
+    weft_status status = run_data_open(&options, &shape, &evaluator->source, &bytes_per_token, error);
     if (status != WEFT_OK)
         return status;
     if (is_random && !config->sequences)
         return error_set(error, WEFT_ERROR_ARGUMENT, "random data has no end; say with --sequences how much to take");
-    const uint64_t all = dataset_samples(evaluator->dataset, DATASET_HELD_OUT);
+    const uint64_t all = sample_source_samples(evaluator->source, DATASET_HELD_OUT);
     text_settle(&evaluator->text, config->shape.vocabulary);
-    if (dataset_bytes_per_token(evaluator->dataset) > 0)
-        evaluator->text.bytes_per_token = dataset_bytes_per_token(evaluator->dataset);
+    if (bytes_per_token > 0)
+        evaluator->text.bytes_per_token = bytes_per_token;
     evaluator->sequences = config->sequences ? (uint64_t)config->sequences : all;
     if (evaluator->sequences > all)
         return error_set(error, WEFT_ERROR_ARGUMENT,
@@ -137,11 +152,13 @@ static weft_status evaluator_prepare(struct evaluator *evaluator, struct error *
                          "--sequence %" PRId64 " is longer than the model's context of %zu tokens", config->sequence,
                          config->shape.context);
     evaluator->sequence = config->sequence ? (uint64_t)config->sequence : config->shape.context;
+    if (model_samples_of(&config->shape) == SAMPLES_OF_IMAGES)
+        evaluator->sequence = 1;
     weft_status status = device_open_with(device_cpu_name(config->activations), evaluator->kernels.set,
                                           (int)config->threads, &evaluator->device, error);
     if (status == WEFT_OK)
         status = model_describe(&config->shape, &evaluator->description, error);
-    if (status == WEFT_OK)
+    if (status == WEFT_OK && model_samples_of(&config->shape) == SAMPLES_OF_TOKENS)
         status = text_match_data(&evaluator->sources, &evaluator->text, error);
     if (status == WEFT_OK)
         status = open_data(evaluator, error);
@@ -154,11 +171,9 @@ static weft_status evaluator_prepare(struct evaluator *evaluator, struct error *
         status = evaluator_open_model(evaluator, rest, &evaluator->last, error);
     if (status != WEFT_OK)
         return status;
-    const size_t length = batch * evaluator->sequence;
-    evaluator->tokens = malloc(length * sizeof *evaluator->tokens);
-    evaluator->targets = malloc(length * sizeof *evaluator->targets);
-    if (!evaluator->tokens || !evaluator->targets)
-        return error_memory(error, length * sizeof *evaluator->tokens, "a micro-batch of tokens");
+    status = model_arrays_allocate(evaluator->description, NULL, evaluator->sequence, batch, &evaluator->arrays, error);
+    if (status != WEFT_OK)
+        return status;
     evaluator->parameters = weft_alloc(evaluator->context, evaluator->description->elements * sizeof(float));
     if (!evaluator->parameters)
         return error_set(error, WEFT_ERROR_MEMORY, "%s", weft_message(evaluator->context));
@@ -166,19 +181,19 @@ static weft_status evaluator_prepare(struct evaluator *evaluator, struct error *
 }
 
 /* Whole micro-batches, then the remainder, weighted by their sequences. */
-static weft_status evaluator_evaluate(const struct evaluator *evaluator, double *loss, struct error *error)
+static weft_status evaluator_evaluate(const struct evaluator *evaluator, struct executor_scores *scores,
+                                      struct error *error)
 {
     const uint64_t batch = (uint64_t)evaluator->config->micro_batch, rest = evaluator->sequences % batch;
     struct evaluation evaluation = {
         .context = evaluator->context,
         .comm = evaluator->comm,
         .model = evaluator->model,
-        .dataset = evaluator->dataset,
+        .source = evaluator->source,
         .micro_batches = (uint32_t)(evaluator->sequences / batch),
-        .tokens = evaluator->tokens,
-        .targets = evaluator->targets,
+        .arrays = &evaluator->arrays,
     };
-    double of_whole = 0, of_rest = 0;
+    struct executor_scores of_whole = {0}, of_rest = {0};
     weft_status status = WEFT_OK;
     if (evaluator->model)
         status = evaluation_run(&evaluation, evaluator->parameters, &of_whole, error);
@@ -189,8 +204,20 @@ static weft_status evaluator_evaluate(const struct evaluator *evaluator, double 
         status = evaluation_run(&evaluation, evaluator->parameters, &of_rest, error);
     }
     const double whole = (double)(evaluator->sequences - rest);
-    *loss = (of_whole * whole + of_rest * (double)rest) / (double)evaluator->sequences;
+    const double all = (double)evaluator->sequences;
+    scores->loss = (of_whole.loss * whole + of_rest.loss * (double)rest) / all;
+    scores->accuracy = (of_whole.accuracy * whole + of_rest.accuracy * (double)rest) / all;
     return status;
+}
+
+/* Rank 0 has the weights' settings. */
+static weft_status share_normalization(struct evaluator *evaluator, struct error *error)
+{
+    if (weft_comm_rank(evaluator->comm) == 0)
+        evaluator->normalization = run_data_normalization(pretrained_settings(evaluator->config->pretrained));
+    return library_error(
+        evaluator->context,
+        weft_broadcast(&evaluator->normalization, sizeof evaluator->normalization, WEFT_U8, 0, evaluator->comm), error);
 }
 
 weft_status evaluator_run(const struct evaluator_config *config, weft_context *context, weft_comm *comm,
@@ -199,6 +226,7 @@ weft_status evaluator_run(const struct evaluator_config *config, weft_context *c
     *speaks = true;
     struct evaluator evaluator = {.config = config, .context = context, .comm = comm};
     struct evaluator_result found = {0};
+    struct executor_scores scores = {0};
     evaluator.sources = (struct text_sources){.from = config->from,
                                               .tokenizer = config->tokenizer,
                                               .data = config->data,
@@ -207,6 +235,8 @@ weft_status evaluator_run(const struct evaluator_config *config, weft_context *c
         kernel_choice_reach(context, comm, config->kernels, config->activations, &evaluator.kernels, speaks, error);
     if (status == WEFT_OK)
         status = text_open_together(&evaluator.sources, context, comm, &evaluator.text, speaks, error);
+    if (status == WEFT_OK)
+        status = share_normalization(&evaluator, error);
     if (status == WEFT_OK)
         status = agreement_reach(context, comm, evaluator_prepare(&evaluator, error), error, speaks);
     if (status != WEFT_OK)
@@ -222,12 +252,14 @@ weft_status evaluator_run(const struct evaluator_config *config, weft_context *c
     found.load_seconds = (double)(clock_now() - begin) * 1e-9;
     begin = clock_now();
     if (status == WEFT_OK)
-        status = evaluator_evaluate(&evaluator, &found.loss, error);
+        status = evaluator_evaluate(&evaluator, &scores, error);
     found.seconds = (double)(clock_now() - begin) * 1e-9;
     if (status != WEFT_OK) { /* the others would wait for this rank */
         weft_abort(context, error->text);
         goto close;
     }
+    found.loss = scores.loss;
+    found.accuracy = scores.accuracy;
     if (!isfinite(found.loss)) {
         *speaks = weft_comm_rank(comm) == 0;
         status = error_set(error, WEFT_ERROR_DATA,
@@ -239,11 +271,12 @@ weft_status evaluator_run(const struct evaluator_config *config, weft_context *c
     }
     found.sequences = evaluator.sequences;
     found.sequence = evaluator.sequence;
+    found.reads_images = model_samples_of(&config->shape) == SAMPLES_OF_IMAGES;
     found.tokens = evaluator.sequences * evaluator.sequence;
     found.bytes_per_token = evaluator.text.bytes_per_token;
     found.weights = evaluator.description->weights;
     found.kernels = kernel_set_names[evaluator.kernels.set];
-    snprintf(found.data, sizeof found.data, "%s", dataset_describe(evaluator.dataset));
+    snprintf(found.data, sizeof found.data, "%s", sample_source_describe(evaluator.source));
     *result = found;
 close:
     evaluator_close(&evaluator);

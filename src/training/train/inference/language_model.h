@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** Weights on a device with their tokenizer, for `weft generate`. */
-#ifndef WEFT_TRAINING_TRAIN_LOOP_LANGUAGE_MODEL_H
-#define WEFT_TRAINING_TRAIN_LOOP_LANGUAGE_MODEL_H
+#ifndef WEFT_TRAINING_TRAIN_INFERENCE_LANGUAGE_MODEL_H
+#define WEFT_TRAINING_TRAIN_INFERENCE_LANGUAGE_MODEL_H
 
 #include "training/train/state/pretrained.h"
 #include "training/train/text/text.h"

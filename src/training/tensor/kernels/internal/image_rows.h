@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading and writing the channels of positions: what convolutions, batch norms and pools have in common. */
+
+/* ---- reading ---- */
+
+/* Channels c to c + count - 1, or LANES if that is less, of the row that begins at element `at`. */
+VECTOR_FUNCTION vector source_load(const struct image_source *source, const enum source_mode mode, size_t at, size_t c,
+                                   size_t count)
+{
+    vector x = activation_load_part((const activation *)source->x + at + c, count, 0);
+    if (mode == SOURCE_PLAIN)
+        return x;
+    x = vector_multiply_add(x, vector_load_part(source->factors + c, count, 0),
+                            vector_load_part(source->offsets + c, count, 0));
+    if (mode == SOURCE_NORMALIZED)
+        return vector_min(vector_of(source->upper), vector_max(vector_of(source->lower), x));
+    const vector y = activation_load_part((const activation *)source->y + at + c, count, 0);
+    return vector_multiply_add(y, vector_load_part(source->of_y + c, count, 0), x);
+}
+
+/* Channels first to first + count - 1 of `rows` rows that follow each other, to rows of `to` that are `stride` floats apart.
+ * Elements after a row are overwritten up to a multiple of LANES. */
+VECTOR_FUNCTION void source_rows_of(const struct image_source *source, const enum source_mode mode, size_t row,
+                                    size_t rows, size_t first, size_t count, float *to, size_t stride)
+{
+    for (size_t i = 0; i < rows; i++, to += stride)
+        for (size_t c = 0; c < count; c += LANES)
+            vector_store(to + c, source_load(source, mode, (row + i) * source->channels, first + c, count - c));
+}
+
+static void source_rows(const struct image_source *source, size_t row, size_t rows, size_t first, size_t count,
+                        float *to, size_t stride)
+{
+    if (source->mode == SOURCE_PLAIN)
+        source_rows_of(source, SOURCE_PLAIN, row, rows, first, count, to, stride);
+    else if (source->mode == SOURCE_NORMALIZED)
+        source_rows_of(source, SOURCE_NORMALIZED, row, rows, first, count, to, stride);
+    else
+        source_rows_of(source, SOURCE_SLOPE, row, rows, first, count, to, stride);
+}
+
+static void fill_zeros(float *to, size_t count)
+{
+    for (size_t c = 0; c < count; c += LANES)
+        vector_store(to + c, (vector){0});
+}
+
+/* ---- writing ---- */
+
+/* Rows of results in scratch memory. Rows are summed a tile at a time: sums of many rows would lose digits. */
+struct image_tile {
+    size_t rows;
+    const size_t *places;  /* where each row goes */
+    size_t channel, count; /* the first of its channels, and how many there are */
+    const float *results;
+    size_t stride; /* of rows of results */
+};
+
+VECTOR_FUNCTION vector slope_of(const struct image_sink *sink, size_t c, size_t count, vector y, vector gradient)
+{
+    const vector z = vector_multiply_add(y, vector_load_part(sink->factors + c, count, 0),
+                                         vector_load_part(sink->offsets + c, count, 0));
+    const vector_bits passes = (z > vector_of(sink->lower)) & (z < vector_of(sink->upper));
+    return (vector)((vector_bits)gradient & passes);
+}
+
+VECTOR_FUNCTION vector sink_normalized(const struct image_sink *sink, size_t c, size_t count, vector y)
+{
+    return (y - vector_load_part(sink->means + c, count, 0)) * vector_load_part(sink->reciprocals + c, count, 0);
+}
+
+VECTOR_FUNCTION void sums_add(struct image_sums *sums, size_t c, size_t count, vector first, vector second)
+{
+    vector_store_part(sums->first + c, vector_load_part(sums->first + c, count, 0) + first, count);
+    vector_store_part(sums->second + c, vector_load_part(sums->second + c, count, 0) + second, count);
+}
+
+#define SINK_COLUMNS 4 /* registers of a column of a tile: two lines of the cache */
+
+/* `registers` x LANES channels from `c` of all rows. */
+VECTOR_FUNCTION void sink_columns(const struct image_sink *sink, const enum sink_mode mode,
+                                  const struct image_tile *tile, size_t c, const size_t registers,
+                                  struct image_sums *sums)
+{
+    const size_t channel = tile->channel + c;
+    vector first[SINK_COLUMNS] = {{0}}, second[SINK_COLUMNS] = {{0}};
+    for (size_t i = 0; i < tile->rows; i++) {
+        const size_t at = tile->places[i] * sink->channels + channel;
+#pragma GCC unroll 4
+        for (size_t k = 0; k < registers; k++) {
+            const size_t rest = registers == 1 ? tile->count - c : LANES, of = channel + k * LANES;
+            vector result = vector_load(tile->results + i * tile->stride + c + k * LANES);
+            if (mode == SINK_STATISTICS) {
+                const vector distance = result - vector_load_part(sums->pivots + of, rest, 0);
+                first[k] += distance;
+                second[k] = vector_multiply_add(distance, distance, second[k]);
+            } else if (mode == SINK_SLOPE) {
+                const vector y = activation_load_part((const activation *)sink->y + at + k * LANES, rest, 0);
+                result = slope_of(sink, of, rest, y, result);
+                first[k] += result;
+                second[k] = vector_multiply_add(result, sink_normalized(sink, of, rest, y), second[k]);
+            }
+            activation_store_part((activation *)sink->out + at + k * LANES, result, rest);
+        }
+    }
+    if (mode != SINK_PLAIN)
+#pragma GCC unroll 4
+        for (size_t k = 0; k < registers; k++)
+            sums_add(sums, channel + k * LANES, registers == 1 ? tile->count - c : LANES, first[k], second[k]);
+}
+
+VECTOR_FUNCTION void sink_tile_of(const struct image_sink *sink, const enum sink_mode mode,
+                                  const struct image_tile *tile, struct image_sums *sums)
+{
+    size_t c = 0;
+    for (; c + SINK_COLUMNS * LANES <= tile->count; c += SINK_COLUMNS * LANES)
+        sink_columns(sink, mode, tile, c, SINK_COLUMNS, sums);
+    for (; c + 2 * LANES <= tile->count; c += 2 * LANES)
+        sink_columns(sink, mode, tile, c, 2, sums);
+    for (; c < tile->count; c += LANES)
+        sink_columns(sink, mode, tile, c, 1, sums);
+}
+
+static void sink_tile(const struct image_sink *sink, const struct image_tile *tile, struct image_sums *sums)
+{
+    if (sink->mode == SINK_STATISTICS) {
+        if (!sums->begun)
+            memcpy(sums->pivots + tile->channel, tile->results, tile->count * sizeof(float));
+        sink_tile_of(sink, SINK_STATISTICS, tile, sums);
+    } else if (sink->mode == SINK_SLOPE) {
+        sink_tile_of(sink, SINK_SLOPE, tile, sums);
+    } else {
+        sink_tile_of(sink, SINK_PLAIN, tile, sums);
+    }
+}
+
+/* Write `rows` rows from `row` on, of channels `channel` to channel + count - 1. */
+static void sink_rows(const struct image_sink *sink, size_t row, size_t rows, size_t channel, size_t count,
+                      const float *results, size_t stride, struct image_sums *sums)
+{
+    size_t places[IMAGE_TILE];
+    for (size_t done = 0; done < rows; done += IMAGE_TILE) {
+        const size_t now = rows - done < IMAGE_TILE ? rows - done : IMAGE_TILE;
+        for (size_t i = 0; i < now; i++)
+            places[i] = row + done + i;
+        const struct image_tile tile = {.rows = now,
+                                        .places = places,
+                                        .channel = channel,
+                                        .count = count,
+                                        .results = results + done * stride,
+                                        .stride = stride};
+        sink_tile(sink, &tile, sums);
+        if (sums)
+            sums->begun = true;
+    }
+}
+
+/* ---- batch norms that are not applied while reading ---- */
+
+static void normalize(const struct image_source *y, size_t first, size_t rows, const float *x, float *out)
+{
+    const vector lower = vector_of(y->lower), upper = vector_of(y->upper);
+    for (size_t row = first; row < first + rows; row++)
+        for (size_t c = 0; c < y->channels; c += LANES) {
+            const size_t rest = y->channels - c, at = row * y->channels;
+            vector z = vector_multiply_add(activation_load_part((const activation *)y->x + at + c, rest, 0),
+                                           vector_load_part(y->factors + c, rest, 0),
+                                           vector_load_part(y->offsets + c, rest, 0));
+            if (x)
+                z += vector_load_part(x + at + c, rest, 0);
+            vector_store_part(out + at + c, vector_min(upper, vector_max(lower, z)), rest);
+        }
+}
+
+static void normalize_backward(const struct image_sink *sink, size_t first, size_t rows, const float *x,
+                               float *gradient, struct image_sums *sums)
+{
+    const vector lower = vector_of(sink->lower), upper = vector_of(sink->upper);
+    for (size_t tile = first; tile < first + rows; tile += IMAGE_TILE)
+        for (size_t c = 0; c < sink->channels; c += LANES) {
+            const size_t rest = sink->channels - c,
+                         last = first + rows - tile < IMAGE_TILE ? first + rows : tile + IMAGE_TILE;
+            vector of_bias = {0}, of_gain = {0};
+            for (size_t row = tile; row < last; row++) {
+                const size_t at = row * sink->channels + c;
+                const vector y = activation_load_part((const activation *)sink->y + at, rest, 0);
+                vector z = vector_multiply_add(y, vector_load_part(sink->factors + c, rest, 0),
+                                               vector_load_part(sink->offsets + c, rest, 0));
+                if (x)
+                    z += vector_load_part(x + at, rest, 0);
+                const vector_bits passes = (z > lower) & (z < upper);
+                const vector d = (vector)((vector_bits)vector_load_part(gradient + at, rest, 0) & passes);
+                of_bias += d;
+                of_gain = vector_multiply_add(d, sink_normalized(sink, c, rest, y), of_gain);
+                vector_store_part(gradient + at, d, rest);
+                activation_store_part((activation *)sink->out + at, d, rest);
+            }
+            sums_add(sums, c, rest, of_bias, of_gain);
+        }
+}

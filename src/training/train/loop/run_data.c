@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "training/train/loop/run_data.h"
+
+#include "training/data/bert/labeled.h"
+#include "training/data/bert/pairs.h"
+#include "training/data/dataset.h"
+#include "training/data/random_source.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define SMALL_IMAGE 64 /* pixels: such images are moved by some pixels, larger ones are cropped */
+
+static bool is_random(const struct run_data_options *options)
+{
+    return strcmp(options->data, "random") == 0;
+}
+
+bool run_data_decides_classes(const struct run_data_options *options, const struct model_shape *shape)
+{
+    const enum model_samples samples = model_samples_of(shape);
+    return !is_random(options) && (samples == SAMPLES_OF_IMAGES || (samples == SAMPLES_OF_TEXTS && options->classify));
+}
+
+/* ---- tokens ---- */
+
+static weft_status open_tokens(const struct run_data_options *options, const struct model_shape *shape,
+                               struct sample_source **source, double *bytes_per_token, struct error *error)
+{
+    const struct dataset_options tokens = {.sequence = options->sequence,
+                                           .seed = options->seed,
+                                           .vocabulary = shape->vocabulary,
+                                           .tokenizer = options->text->tokenizer};
+    struct dataset *dataset;
+    if (options->classify)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--task classify needs a model of kind bert; a %s predicts the next tokens of a text",
+                         shape->kind);
+    const weft_status status = is_random(options) ? dataset_open_random(&tokens, &dataset, error)
+                                                  : dataset_open(&options->data, 1, &tokens, &dataset, error);
+    if (status != WEFT_OK)
+        return status;
+    if (dataset_bytes_per_token(dataset) > 0)
+        *bytes_per_token = dataset_bytes_per_token(dataset);
+    *source = dataset_source(dataset);
+    return WEFT_OK;
+}
+
+/* ---- texts ---- */
+
+static weft_status open_texts(const struct run_data_options *options, const struct model_shape *shape,
+                              struct sample_source **source, struct error *error)
+{
+    const struct bert_data_options texts = {.sequence = options->sequence,
+                                            .seed = options->seed,
+                                            .vocabulary = shape->vocabulary,
+                                            .tokenizer = options->text->tokenizer};
+    if (!texts.tokenizer)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "a model of kind bert reads texts as WordPiece tokens, but there is no tokenizer; give "
+                         "--tokenizer DIR with a vocab.txt (weft data tokenizer --kind wordpiece makes one)");
+    return options->classify ? labeled_open(&options->data, 1, &texts, source, error)
+                             : pairs_open(&options->data, 1, &texts, source, error);
+}
+
+/* ---- images ---- */
+
+static struct image_augment augment_of(const struct image_choice *choice, size_t size)
+{
+    struct image_augment augment = {.mixup = choice->mixup, .erase = choice->erase};
+    enum image_changes changes = choice->changes;
+    if (changes == IMAGE_CHANGES_AUTO)
+        changes = size < SMALL_IMAGE ? IMAGE_CHANGES_SMALL : IMAGE_CHANGES_LARGE;
+    if (changes != IMAGE_CHANGES_NONE)
+        augment.mirror = 0.5;
+    if (changes == IMAGE_CHANGES_SMALL)
+        augment.pad = (uint32_t)(size + 7) / 8;
+    if (changes == IMAGE_CHANGES_LARGE) {
+        augment.scale_least = 0.08;
+        augment.scale_most = 1;
+        augment.brightness = augment.contrast = augment.saturation = 0.4;
+    }
+    return augment;
+}
+
+/* An array of three numbers in the settings of a run. */
+static bool read_three(const cJSON *settings, const char *name, double to[3])
+{
+    const cJSON *array = cJSON_GetObjectItemCaseSensitive(settings, name);
+    if (!cJSON_IsArray(array) || cJSON_GetArraySize(array) != 3)
+        return false;
+    for (int i = 0; i < 3; i++)
+        to[i] = cJSON_GetNumberValue(cJSON_GetArrayItem(array, i));
+    return true;
+}
+
+struct image_normalization run_data_normalization(const cJSON *settings)
+{
+    struct image_normalization normalization = {0};
+    if (read_three(settings, "image_mean", normalization.mean) &&
+        read_three(settings, "image_deviation", normalization.deviation))
+        return normalization;
+    return (struct image_normalization){0};
+}
+
+struct images_options run_data_images(const struct run_data_options *options, const struct model_shape *shape)
+{
+    const struct images_options images = {.size = (uint32_t)shape->image,
+                                          .channels = (uint32_t)shape->channels,
+                                          .seed = options->seed,
+                                          .augment = augment_of(&options->images, shape->image),
+                                          .normalization = options->normalization,
+                                          .threads = (uint32_t)options->images.threads,
+                                          .skip = options->images.skip};
+    return images;
+}
+
+/* ---- all ---- */
+
+static weft_status settle_classes(const struct run_data_options *options, struct model_shape *shape,
+                                  const struct sample_source *source, struct error *error)
+{
+    const size_t classes = sample_source_classes(source);
+    if (!classes)
+        return WEFT_OK;
+    if (options->classes_chosen && shape->classes && shape->classes != classes)
+        return error_set(error, WEFT_ERROR_DATA,
+                         "the model has %zu classes, but '%s' has %zu; take data of the same classes, or a model that "
+                         "has not learned others",
+                         shape->classes, options->data, classes);
+    shape->classes = classes;
+    return WEFT_OK;
+}
+
+weft_status run_data_open(const struct run_data_options *options, struct model_shape *shape,
+                          struct sample_source **source, double *bytes_per_token, struct error *error)
+{
+    const enum model_samples samples = model_samples_of(shape);
+    struct sample_source *opened = NULL;
+    weft_status status = WEFT_OK;
+    if (samples == SAMPLES_OF_TOKENS) {
+        status = open_tokens(options, shape, &opened, bytes_per_token, error);
+    } else if (is_random(options)) {
+        const struct model_inputs inputs = model_shape_inputs(shape, options->sequence);
+        status = random_source_open(&inputs, options->seed, &opened, error);
+    } else if (samples == SAMPLES_OF_TEXTS) {
+        status = open_texts(options, shape, &opened, error);
+    } else {
+        const struct images_options images = run_data_images(options, shape);
+        status = images_open(options->data, &images, &opened, error);
+    }
+    if (status == WEFT_OK)
+        status = settle_classes(options, shape, opened, error);
+    if (status != WEFT_OK) {
+        sample_source_close(opened);
+        return status;
+    }
+    *source = opened;
+    return WEFT_OK;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The samples of a run, an evaluation or a prediction: which source reads the data depends on the kind of network, and
+ * the data may decide how many classes it has.
+ */
+#ifndef WEFT_TRAINING_TRAIN_LOOP_RUN_DATA_H
+#define WEFT_TRAINING_TRAIN_LOOP_RUN_DATA_H
+
+#include "base/format/json.h"
+#include "training/data/image/images.h"
+#include "training/model/model.h"
+#include "training/train/state/config.h"
+#include "training/train/text/text.h"
+
+struct run_data_options {
+    const char *data;           /**< a path, or "random" */
+    uint64_t sequence;          /**< tokens of a sample */
+    uint64_t seed;              /**< of order and random numbers */
+    const struct text *text;    /**< of tokens; its tokenizer is needed until run_data_open() returns */
+    bool classify;              /**< texts have labels */
+    bool classes_chosen;        /**< the network's classes are those of its weights; otherwise the data decides */
+    struct image_choice images; /**< of images */
+    struct image_normalization normalization; /**< of images that weights were trained on; deviation[0] 0: the data's */
+};
+
+/** Whether the data decides how many classes a network has, so that it must be open before the network is described. */
+bool run_data_decides_classes(const struct run_data_options *options, const struct model_shape *shape);
+
+/**
+ * Open the samples that a network of `shape` reads, whose classes are set to those of the data. *bytes_per_token is set
+ * where the data is text of a language model. Errors: those of the source; ARGUMENT where the network cannot read such
+ * data; DATA for other classes than those of the weights.
+ */
+weft_status run_data_open(const struct run_data_options *options, struct model_shape *shape,
+                          struct sample_source **source, double *bytes_per_token, struct error *error);
+
+/** The normalization of images in the settings of the run that wrote weights (pretrained_settings()); all 0 where they
+ * have none, or are NULL. */
+struct image_normalization run_data_normalization(const cJSON *settings);
+
+/** How images of a network of `shape` are read. */
+struct images_options run_data_images(const struct run_data_options *options, const struct model_shape *shape);
+
+#endif
