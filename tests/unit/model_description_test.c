@@ -21,12 +21,30 @@ static void published_sizes(void **state)
     static const struct {
         const char *name;
         size_t weights;
-    } published[] = {{"gpt2", 124439808},      {"gpt2-medium", 354823168}, {"gpt2-large", 774030080},
-                     {"gpt2-xl", 1557611200},  {"smollm-135m", 134515008}, {"llama-160m", 162417408},
-                     {"tinyllama", 1100048384}};
+    } published[] = {{"gpt2", 124439808},       {"gpt2-medium", 354823168}, {"gpt2-large", 774030080},
+                     {"gpt2-xl", 1557611200},   {"smollm-135m", 134515008}, {"llama-160m", 162417408},
+                     {"tinyllama", 1100048384}, {"bert-base", 110106428},   {"bert-large", 336226108}};
     for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
         struct model_description *description = describe(published[i].name);
         assert_int_equal(description->weights, published[i].weights);
+        model_description_free(description);
+    }
+}
+
+/* The encoder with its pooler, and a linear map to the classes. */
+static void published_sizes_of_classifiers(void **state)
+{
+    static const struct {
+        const char *name;
+        size_t width, encoder;
+    } published[] = {{"bert-base", 768, 109482240}, {"bert-large", 1024, 335141888}};
+    for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
+        struct model_shape shape;
+        struct model_description *description;
+        assert_int_equal(model_shape_find(published[i].name, &shape, NULL), WEFT_OK);
+        shape.classes = 2;
+        assert_int_equal(model_describe(&shape, &description, NULL), WEFT_OK);
+        assert_int_equal(description->weights, published[i].encoder + 2 * (published[i].width + 1));
         model_description_free(description);
     }
 }
@@ -198,6 +216,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(published_sizes),
+        cmocka_unit_test(published_sizes_of_classifiers),
         cmocka_unit_test(every_named_size_can_be_described),
         cmocka_unit_test(tensors_are_called_and_shaped_as_in_the_public_files),
         cmocka_unit_test(tensors_follow_each_other_at_aligned_places),

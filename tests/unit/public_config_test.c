@@ -23,6 +23,7 @@ static void same_shape(const struct model_shape *a, const struct model_shape *b)
     assert_int_equal(a->hidden, b->hidden);
     assert_int_equal(a->context, b->context);
     assert_int_equal(a->vocabulary, b->vocabulary);
+    assert_int_equal(a->classes, b->classes);
     assert_true(a->norm_epsilon == b->norm_epsilon && a->rotary_base == b->rotary_base && a->untied == b->untied);
 }
 
@@ -53,7 +54,7 @@ static void every_shape_goes_out_and_comes_back(void **state)
         cJSON *object = shape_to_json(&described->shape);
         assert_int_equal(shape_from_json(object, "it", &read, NULL), WEFT_OK);
         same_shape(&described->shape, &read);
-        cJSON_DeleteItemFromObject(object, "untied");
+        cJSON_DeleteItemFromObject(object, "kind");
         assert_int_equal(shape_from_json(object, "it", &read, &error), WEFT_ERROR_DATA);
         cJSON_Delete(object);
         model_description_free(described);
@@ -70,6 +71,50 @@ static weft_status parse(const char *text, struct model_shape *shape, struct err
 #define LLAMA                                                                                                          \
     "\"model_type\":\"llama\",\"num_hidden_layers\":2,\"num_attention_heads\":8,\"hidden_size\":64,"                   \
     "\"intermediate_size\":128,\"max_position_embeddings\":256,\"vocab_size\":1000"
+
+#define BERT                                                                                                           \
+    "\"model_type\":\"bert\",\"num_hidden_layers\":12,\"num_attention_heads\":12,\"hidden_size\":768,"                 \
+    "\"intermediate_size\":3072,\"max_position_embeddings\":512,\"vocab_size\":30522"
+
+static void what_people_download_of_bert(void **state)
+{
+    struct model_shape shape, expected = {.kind = "bert",
+                                          .layers = 12,
+                                          .heads = 12,
+                                          .width = 768,
+                                          .hidden = 3072,
+                                          .context = 512,
+                                          .vocabulary = 30522,
+                                          .norm_epsilon = 1e-12};
+    struct error error = {0};
+    const char *base =
+        "{" BERT ",\"architectures\":[\"BertForMaskedLM\"],\"hidden_act\":\"gelu\",\"layer_norm_eps\":1e-12,"
+        "\"type_vocab_size\":2,\"pad_token_id\":0,\"position_embedding_type\":\"absolute\"}";
+    if (parse(base, &shape, &error) != WEFT_OK)
+        fail_msg("%s", error.text);
+    same_shape(&shape, &expected);
+    static const struct {
+        const char *text;
+        size_t classes;
+    } classifiers[] = {
+        {"}", 2}, {",\"num_labels\":5}", 5}, {",\"id2label\":{\"0\":\"a\",\"1\":\"b\",\"2\":\"c\"}}", 3}};
+    for (size_t i = 0; i < ARRAY_SIZE(classifiers); i++) {
+        char text[600];
+        snprintf(text, sizeof text, "{" BERT ",\"architectures\":[\"BertForSequenceClassification\"]%s",
+                 classifiers[i].text);
+        assert_int_equal(parse(text, &shape, NULL), WEFT_OK);
+        expected.classes = classifiers[i].classes;
+        same_shape(&shape, &expected);
+        struct model_description *description;
+        char *made;
+        assert_int_equal(model_describe(&shape, &description, NULL), WEFT_OK);
+        assert_int_equal(public_config_format(&description->shape, WEFT_F32, &made, NULL), WEFT_OK);
+        assert_int_equal(parse(made, &shape, NULL), WEFT_OK);
+        same_shape(&shape, &expected);
+        free(made);
+        model_description_free(description);
+    }
+}
 
 static void what_people_download(void **state)
 {
@@ -124,7 +169,7 @@ static void what_is_refused(void **state)
         {"[]", "is not an object"},
         {"{}", "model_type"},
         {"{\"model_type\":7}", "model_type"},
-        {"{\"model_type\":\"qwen2\"}", "'qwen2'; Weft knows the types 'gpt2' and 'llama'"},
+        {"{\"model_type\":\"qwen2\"}", "'qwen2'; Weft knows the types 'gpt2', 'llama' and 'bert'"},
         {"{\"model_type\":\"gpt2\"}", "n_layer"},
         {"{" GPT2 "}", "n_positions"},
         {"{" GPT2 ",\"n_positions\":0}", "n_positions"},
@@ -144,6 +189,10 @@ static void what_is_refused(void **state)
         {"{" LLAMA ",\"mlp_bias\":true}", "mlp_bias"},
         {"{" LLAMA ",\"mlp_bias\":1}", "mlp_bias"},
         {"{" LLAMA ",\"hidden_act\":\"gelu\"}", "'gelu'"},
+        {"{" BERT ",\"hidden_act\":\"relu\"}", "'hidden_act' 'relu'"},
+        {"{" BERT ",\"position_embedding_type\":\"relative_key\"}", "'relative_key'"},
+        {"{" BERT ",\"type_vocab_size\":1}", "'type_vocab_size' 1"},
+        {"{" BERT ",\"is_decoder\":true}", "is_decoder"},
         {"{" LLAMA ",\"head_dim\":16}", "'head_dim' 16"},
         {"{" LLAMA ",\"head_dim\":2305843009213693952}", "head_dim"},
     };
@@ -166,6 +215,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_shape_goes_out_and_comes_back),
         cmocka_unit_test(what_people_download),
+        cmocka_unit_test(what_people_download_of_bert),
         cmocka_unit_test(what_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -152,6 +152,51 @@ static void read_llama(struct public_config_source *source, struct model_shape *
                                    source->where, head_width, shape->width, shape->heads);
 }
 
+/* The number of labels of a model that classifies: files name it, or list the labels, or say nothing of the usual 2. */
+static void get_classes(struct public_config_source *source, size_t *classes)
+{
+    const cJSON *labels = public_config_find(source, "id2label");
+    *classes = cJSON_IsObject(labels) ? (size_t)cJSON_GetArraySize(labels) : 2;
+    may_get_size(source, "num_labels", classes);
+}
+
+#define CLASSIFIER "BertForSequenceClassification"
+
+static bool is_classifier(const struct public_config_source *source)
+{
+    const cJSON *name, *names = public_config_find(source, "architectures");
+    cJSON_ArrayForEach(name, names)
+        if (cJSON_IsString(name) && strcmp(name->valuestring, CLASSIFIER) == 0)
+            return true;
+    return false;
+}
+
+static void read_bert(struct public_config_source *source, struct model_shape *shape)
+{
+    size_t segments = 2;
+    shape->kind = "bert";
+    shape->norm_epsilon = 1e-12;
+    get_size(source, "num_hidden_layers", &shape->layers);
+    get_size(source, "num_attention_heads", &shape->heads);
+    get_size(source, "hidden_size", &shape->width);
+    get_size(source, "intermediate_size", &shape->hidden);
+    get_size(source, "max_position_embeddings", &shape->context);
+    get_size(source, "vocab_size", &shape->vocabulary);
+    may_get_number(source, "layer_norm_eps", &shape->norm_epsilon);
+    may_get_size(source, "type_vocab_size", &segments);
+    expect_word(source, "hidden_act", "gelu", "gelu");
+    expect_word(source, "position_embedding_type", "absolute", "absolute");
+    expect_bool(source, "tie_word_embeddings", true);
+    expect_bool(source, "is_decoder", false);
+    expect_bool(source, "add_cross_attention", false);
+    if (is_classifier(source))
+        get_classes(source, &shape->classes);
+    if (source->status == WEFT_OK && segments != 2)
+        source->status = error_set(source->error, WEFT_ERROR_DATA,
+                                   "%s has 'type_vocab_size' %zu, but Weft's texts have 2 types of segments",
+                                   source->where, segments);
+}
+
 static void read_config(struct public_config_source *source, struct model_shape *shape)
 {
     const char *type = "";
@@ -160,10 +205,12 @@ static void read_config(struct public_config_source *source, struct model_shape 
         read_gpt2(source, shape);
     else if (strcmp(type, "llama") == 0)
         read_llama(source, shape);
+    else if (strcmp(type, "bert") == 0)
+        read_bert(source, shape);
     else if (source->status == WEFT_OK)
-        source->status =
-            error_set(source->error, WEFT_ERROR_DATA,
-                      "%s is of a model of type '%.64s'; Weft knows the types 'gpt2' and 'llama'", source->where, type);
+        source->status = error_set(source->error, WEFT_ERROR_DATA,
+                                   "%s is of a model of type '%.64s'; Weft knows the types 'gpt2', 'llama' and 'bert'",
+                                   source->where, type);
 }
 
 weft_status public_config_parse(const char *text, size_t size, const char *where, struct model_shape *shape,
@@ -242,19 +289,63 @@ static void put_llama(struct json_writer *writer, const struct model_shape *shap
              "attention_bias", (bool)false, "mlp_bias", (bool)false, "tie_word_embeddings", (bool)!shape->untied);
 }
 
+static void put_labels(struct json_writer *writer, size_t classes)
+{
+    char number[24], label[32];
+    json_open_object(writer, "id2label");
+    for (size_t i = 0; i < classes; i++) {
+        snprintf(number, sizeof number, "%zu", i);
+        snprintf(label, sizeof label, "LABEL_%zu", i);
+        json_put_text(writer, number, label);
+    }
+    json_close(writer);
+    json_open_object(writer, "label2id");
+    for (size_t i = 0; i < classes; i++) {
+        snprintf(label, sizeof label, "LABEL_%zu", i);
+        put_size(writer, label, i);
+    }
+    json_close(writer);
+}
+
+static void put_bert(struct json_writer *writer, const struct model_shape *shape)
+{
+    put_architecture(writer, "bert", shape->classes ? CLASSIFIER : "BertForPreTraining");
+    put_size(writer, "num_hidden_layers", shape->layers);
+    put_size(writer, "num_attention_heads", shape->heads);
+    put_size(writer, "hidden_size", shape->width);
+    put_size(writer, "intermediate_size", shape->hidden);
+    put_size(writer, "max_position_embeddings", shape->context);
+    put_size(writer, "type_vocab_size", 2);
+    put_size(writer, "vocab_size", shape->vocabulary);
+    JSON_PUT(writer, "layer_norm_eps", shape->norm_epsilon, "hidden_act", "gelu", "position_embedding_type", "absolute",
+             "tie_word_embeddings", (bool)true);
+    if (shape->classes)
+        put_labels(writer, shape->classes);
+}
+
+static const struct public_form {
+    const char *kind;
+    void (*put)(struct json_writer *writer, const struct model_shape *shape);
+} public_forms[] = {{"gpt", put_gpt2}, {"llama", put_llama}, {"bert", put_bert}};
+
+static const struct public_form *public_form_find(const char *kind)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(public_forms); i++)
+        if (strcmp(public_forms[i].kind, kind) == 0)
+            return &public_forms[i];
+    return NULL;
+}
+
 weft_status public_config_format(const struct model_shape *shape, weft_type type, char **text, struct error *error)
 {
     struct json_writer writer;
-    const bool is_gpt = strcmp(shape->kind, "gpt") == 0;
-    if (!is_gpt && strcmp(shape->kind, "llama") != 0)
+    const struct public_form *form = public_form_find(shape->kind);
+    if (!form)
         return error_set(error, WEFT_ERROR_ARGUMENT, "a model of kind '%s' has no public form of config.json",
                          shape->kind);
     json_begin(&writer, JSON_INDENTED);
     json_open_object(&writer, NULL);
-    if (is_gpt)
-        put_gpt2(&writer, shape);
-    else
-        put_llama(&writer, shape);
+    form->put(&writer, shape);
     json_put_text(&writer, "torch_dtype", type == WEFT_BF16 ? "bfloat16" : type == WEFT_F16 ? "float16" : "float32");
     json_close(&writer);
     char *made = NULL;

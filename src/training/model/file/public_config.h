@@ -3,13 +3,16 @@
  * config.json, the file next to public weights that describes their shape, as the transformers library reads and writes
  * it.
  *
- *     model_type    read                                                            must be, where it is there
- *     gpt2          n_layer n_head n_embd n_positions (or n_ctx) vocab_size         activation_function: gelu_new;
- *                   n_inner layer_norm_epsilon                                      tie_word_embeddings,
- *                                                                                   scale_attn_weights: true; others
- *     llama         num_hidden_layers num_attention_heads num_key_value_heads       hidden_act: silu; rope_scaling:
- * none; hidden_size intermediate_size max_position_embeddings           attention_bias, mlp_bias: false; vocab_size
- * rms_norm_eps rope_theta tie_word_embeddings          head_dim: hidden_size / heads
+ *     model_type    read, and what must have this value where it is there
+ *     gpt2          n_layer n_head n_embd n_positions (or n_ctx) vocab_size n_inner layer_norm_epsilon;
+ *                   activation_function: gelu_new; tie_word_embeddings, scale_attn_weights: true; others
+ *     llama         num_hidden_layers num_attention_heads num_key_value_heads hidden_size intermediate_size
+ *                   max_position_embeddings vocab_size rms_norm_eps rope_theta tie_word_embeddings;
+ *                   hidden_act: silu; rope_scaling: none; attention_bias, mlp_bias: false; head_dim: hidden_size / heads
+ *     bert          num_hidden_layers num_attention_heads hidden_size intermediate_size max_position_embeddings
+ *                   vocab_size layer_norm_eps; of BertForSequenceClassification num_labels, or the number of id2label;
+ *                   hidden_act: gelu; position_embedding_type: absolute; type_vocab_size: 2; tie_word_embeddings: true;
+ *                   is_decoder: false
  *
  * Keys that would make it another network are refused with a message. The rest (dropout, token numbers, types) does not
  * change the shape and is ignored.

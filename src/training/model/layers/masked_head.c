@@ -3,7 +3,7 @@
 #include "training/tensor/class_sums.h"
 
 /*
- * A row for each prediction, of activations where nothing else is said. The logits become their gradients.
+ * A row for each prediction, of activations unless noted. The logits become their gradients.
  */
 struct masked_head_arrays {
     struct pooler_arrays pooler;

@@ -8,7 +8,7 @@
  *     pooled = tanh(pooler(x[0]))
  *
  * To pre-train, with `classes` 0: logits of the masked tokens = norm(gelu(transform(x))) word' + bias, and of whether the
- * second sentence follows the first = seq_relationship(pooled). To classify: logits = classifier(dropout(pooled)).
+ * second segment follows the first in its source = seq_relationship(pooled). To classify: logits = classifier(dropout(pooled)).
  *
  * Weights of linear layers lie as [outputs, inputs], named as in the published safetensors.
  */
@@ -17,7 +17,7 @@
 #include <stdio.h>
 
 #define BERT_DEVIATION    0.02
-#define BERT_PAIR_CLASSES 2 /* of the second sentence in pre-training: it follows, or it is random */
+#define BERT_PAIR_CLASSES 2 /* of pairs in pre-training: the second segment follows the first, or it is random */
 
 static void bert_complete(struct model_shape *shape)
 {

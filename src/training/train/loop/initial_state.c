@@ -84,6 +84,26 @@ static weft_status initialize_weights(struct trainer *trainer, struct error *err
     return status;
 }
 
+/* The whole network's weights; where the classifier is new, it has initial values. */
+static weft_status read_pretrained_values(struct trainer *trainer, float *values, struct error *error)
+{
+    const struct pretrained *pretrained = trainer->config.pretrained;
+    const struct model_description *whole = trainer->description;
+    char changes[1024];
+    weft_status status = WEFT_OK;
+    if (!pretrained_lacks_head(pretrained, whole))
+        return pretrained_read(pretrained, whole, values, error);
+    status = model_initialize(whole, trainer->device, values, (uint64_t)trainer->config.seed, error);
+    if (status == WEFT_OK)
+        status = pretrained_read_body(pretrained, whole, values, error);
+    if (status == WEFT_OK && trainer->config.warnings) {
+        fprintf(trainer->config.warnings, "weft: the weights have another head: %s\n",
+                pretrained_head_changes(pretrained, whole, changes, sizeof changes));
+        fflush(trainer->config.warnings);
+    }
+    return status;
+}
+
 /* Rank 0 reads the weights to begin with, and sends every rank its own. */
 static weft_status read_pretrained(struct trainer *trainer, bool *speaks, struct error *error)
 {
@@ -92,7 +112,7 @@ static weft_status read_pretrained(struct trainer *trainer, bool *speaks, struct
     weft_status status = WEFT_OK;
     if (trainer->world.rank == 0) {
         values = calloc(whole->elements, sizeof *values);
-        status = values ? pretrained_read(trainer->config.pretrained, whole, values, error)
+        status = values ? read_pretrained_values(trainer, values, error)
                         : error_memory(error, whole->elements * sizeof *values, "the weights to begin with");
     }
     status = trainer_agree(trainer, status, speaks, error);

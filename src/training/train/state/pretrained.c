@@ -156,6 +156,23 @@ uint64_t pretrained_step(const struct pretrained *pretrained)
     return pretrained->checkpoint ? checkpoint_get_state(pretrained->checkpoint)->step : 0;
 }
 
+/* ---- heads ---- */
+
+/* A classifier's weights are new where a pre-trained network had another head, which is not used then. */
+#define NEW_HEAD   "classifier."
+#define OTHER_HEAD "cls."
+
+static bool has_prefix(const char *name, const char *prefix)
+{
+    return strncmp(name, prefix, strlen(prefix)) == 0;
+}
+
+/* Whether a parameter keeps its value. */
+static bool is_of_new_head(const struct model_parameter *parameter, bool head_is_new)
+{
+    return head_is_new && has_prefix(parameter->name, NEW_HEAD);
+}
+
 /* ---- a checkpoint's weights ---- */
 
 static struct named_tensor pretrained_tensor_of(const struct model_parameter *parameter, float *parameters)
@@ -171,20 +188,35 @@ static struct named_tensor pretrained_tensor_of(const struct model_parameter *pa
 }
 
 static weft_status pretrained_read_checkpoint(const struct checkpoint *checkpoint,
-                                              const struct model_description *description, float *parameters,
-                                              struct error *error)
+                                              const struct model_description *description, bool head_is_new,
+                                              float *parameters, struct error *error)
 {
+    size_t count = 0;
     struct named_tensor *wanted = calloc(description->parameter_count, sizeof *wanted);
     if (!wanted)
         return error_memory(error, description->parameter_count * sizeof *wanted, "a list of tensors");
     for (size_t i = 0; i < description->parameter_count; i++)
-        wanted[i] = pretrained_tensor_of(&description->parameters[i], parameters);
-    weft_status status = checkpoint_read(checkpoint, wanted, description->parameter_count, error);
+        if (!is_of_new_head(&description->parameters[i], head_is_new))
+            wanted[count++] = pretrained_tensor_of(&description->parameters[i], parameters);
+    weft_status status = checkpoint_read(checkpoint, wanted, count, error);
     free(wanted);
     return status;
 }
 
 /* ---- public weights ---- */
+
+/* The ends of names in older files of BERT, and what they are called now. */
+static const char *const older_names[][2] = {{".LayerNorm.gamma", ".LayerNorm.weight"},
+                                             {".LayerNorm.beta", ".LayerNorm.bias"}};
+
+/* `name` with another end; false where it does not have that end. */
+static bool name_with_end(const char *name, const char *end, const char *other, char to[MODEL_NAME_BYTES])
+{
+    if (!text_ends_in(name, end) || strlen(name) >= MODEL_NAME_BYTES)
+        return false;
+    snprintf(to, MODEL_NAME_BYTES, "%.*s%s", (int)(strlen(name) - strlen(end)), name, other);
+    return true;
+}
 
 /* The name without the prefix that some tools add. */
 static const char *without_prefix(const char *name)
@@ -198,18 +230,34 @@ static const struct named_tensor *find_parameter(const struct tensor_files *file
     const struct named_tensor *found = tensor_files_find(files, name);
     if (found)
         return found;
+    for (size_t i = 0; i < ARRAY_SIZE(older_names); i++)
+        if (name_with_end(name, older_names[i][1], older_names[i][0], prefixed) &&
+            (found = tensor_files_find(files, prefixed)))
+            return found;
     snprintf(prefixed, sizeof prefixed, PREFIX "%s", name);
     return tensor_files_find(files, prefixed);
 }
 
+bool pretrained_lacks_head(const struct pretrained *pretrained, const struct model_description *description)
+{
+    for (size_t i = 0; description->shape.classes && i < description->parameter_count; i++) {
+        const char *name = description->parameters[i].name;
+        if (has_prefix(name, NEW_HEAD))
+            return pretrained->checkpoint ? !checkpoint_where(pretrained->checkpoint, name)
+                                          : !find_parameter(pretrained->files, name);
+    }
+    return false;
+}
+
 /* Why a file's weights are not this model's: the first of what is wanted that is not there. */
 static weft_status check_all_there(const struct pretrained *pretrained, const struct model_description *description,
-                                   struct error *error)
+                                   bool head_is_new, struct error *error)
 {
     const char *first = NULL;
     size_t missing = 0;
     for (size_t i = 0; i < description->parameter_count; i++) {
-        if (find_parameter(pretrained->files, description->parameters[i].name))
+        if (find_parameter(pretrained->files, description->parameters[i].name) ||
+            is_of_new_head(&description->parameters[i], head_is_new))
             continue;
         if (!missing++)
             first = description->parameters[i].name;
@@ -239,11 +287,18 @@ static weft_status pretrained_check_shape(const struct pretrained *pretrained, c
     return WEFT_OK;
 }
 
+/* Tensors that files store twice, under two names. */
+static const struct {
+    const char *name, *same; /* NULL: the model's first */
+} stored_twice[] = {{"lm_head.weight", NULL},
+                    {"cls.predictions.decoder.weight", NULL},
+                    {"cls.predictions.decoder.bias", "cls.predictions.bias"}};
+
 /* A head stored in addition to its tied table: it must have the same bits, or it is another model. */
 static weft_status check_tied_head(const struct pretrained *pretrained, const struct model_description *description,
-                                   const struct named_tensor *head, struct error *error)
+                                   const struct named_tensor *head, const char *same, struct error *error)
 {
-    const struct named_tensor *table = find_parameter(pretrained->files, description->parameters[0].name);
+    const struct named_tensor *table = find_parameter(pretrained->files, same ? same : description->parameters[0].name);
     if (head->type == table->type && named_tensor_same_shape(head, table) &&
         memcmp(head->data, table->data, named_tensor_elements(table) * weft_type_size(table->type)) == 0)
         return WEFT_OK;
@@ -252,41 +307,72 @@ static weft_status check_tied_head(const struct pretrained *pretrained, const st
                      pretrained->path, head->name, table->name, description->shape.kind);
 }
 
-static weft_status pretrained_check_others(const struct pretrained *pretrained,
-                                           const struct model_description *description, struct error *error)
+/* What public files keep besides weights. */
+static bool is_no_weight(const char *name)
 {
-    for (size_t i = 0; i < tensor_files_count(pretrained->files); i++) {
+    static const char *const ends[] = {".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq",
+                                       "embeddings.position_ids", ".num_batches_tracked"};
+    for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
+        if (text_ends_in(name, ends[i]))
+            return true;
+    return false;
+}
+
+/* A tensor of a file that is not one of the model's. */
+static weft_status check_other(const struct pretrained *pretrained, const struct model_description *description,
+                               const struct named_tensor *tensor, struct error *error)
+{
+    const char *name = without_prefix(tensor->name);
+    for (size_t i = 0; i < ARRAY_SIZE(stored_twice); i++)
+        if (strcmp(name, stored_twice[i].name) == 0 &&
+            (!stored_twice[i].same || model_parameter_find(description, stored_twice[i].same)))
+            return check_tied_head(pretrained, description, tensor, stored_twice[i].same, error);
+    return error_set(error, WEFT_ERROR_DATA,
+                     "'%s' has a tensor '%.200s', which a %s of %zu layers does not: it is another network",
+                     pretrained->path, tensor->name, description->shape.kind, description->shape.layers);
+}
+
+/* The parameter that a file's tensor is; NULL: none. */
+static const struct model_parameter *parameter_of_tensor(const struct model_description *description, const char *name)
+{
+    char newer[MODEL_NAME_BYTES];
+    for (size_t i = 0; i < ARRAY_SIZE(older_names); i++)
+        if (name_with_end(name, older_names[i][0], older_names[i][1], newer))
+            return model_parameter_find(description, newer);
+    return model_parameter_find(description, name);
+}
+
+static weft_status pretrained_check_others(const struct pretrained *pretrained,
+                                           const struct model_description *description, bool head_is_new,
+                                           struct error *error)
+{
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; status == WEFT_OK && i < tensor_files_count(pretrained->files); i++) {
         const struct named_tensor *tensor = tensor_files_tensor(pretrained->files, i);
         const char *name = without_prefix(tensor->name);
-        const struct model_parameter *parameter = model_parameter_find(description, name);
-        if (parameter && find_parameter(pretrained->files, name) != tensor)
-            return error_set(error, WEFT_ERROR_DATA, "'%s' has tensor '%s' twice, with and without '" PREFIX "'",
-                             pretrained->path, name);
-        if (parameter || text_ends_in(name, ".attn.bias") || text_ends_in(name, ".attn.masked_bias") ||
-            text_ends_in(name, ".rotary_emb.inv_freq") ||
-            text_ends_in(name, ".num_batches_tracked")) /* what public files keep besides weights */
-            continue;
-        if (strcmp(name, "lm_head.weight") != 0)
-            return error_set(error, WEFT_ERROR_DATA,
-                             "'%s' has a tensor '%.200s', which a %s of %zu layers does not: it is another network",
-                             pretrained->path, tensor->name, description->shape.kind, description->shape.layers);
-        weft_status status = check_tied_head(pretrained, description, tensor, error);
-        if (status != WEFT_OK)
-            return status;
+        const struct model_parameter *parameter = parameter_of_tensor(description, name);
+        if (parameter && find_parameter(pretrained->files, parameter->name) != tensor)
+            return error_set(error, WEFT_ERROR_DATA, "'%s' has tensor '%s' twice, under another name, too",
+                             pretrained->path, parameter->name);
+        if (!parameter && !is_no_weight(name) && !(head_is_new && has_prefix(name, OTHER_HEAD)))
+            status = check_other(pretrained, description, tensor, error);
     }
-    return WEFT_OK;
+    return status;
 }
 
 static weft_status read_files(const struct pretrained *pretrained, const struct model_description *description,
-                              float *parameters, struct error *error)
+                              bool head_is_new, float *parameters, struct error *error)
 {
-    weft_status status = check_all_there(pretrained, description, error);
+    weft_status status = check_all_there(pretrained, description, head_is_new, error);
     for (size_t i = 0; status == WEFT_OK && i < description->parameter_count; i++)
-        status = pretrained_check_shape(pretrained, &description->parameters[i], error);
+        if (!is_of_new_head(&description->parameters[i], head_is_new))
+            status = pretrained_check_shape(pretrained, &description->parameters[i], error);
     if (status == WEFT_OK)
-        status = pretrained_check_others(pretrained, description, error);
+        status = pretrained_check_others(pretrained, description, head_is_new, error);
     for (size_t i = 0; status == WEFT_OK && i < description->parameter_count; i++) {
         const struct model_parameter *parameter = &description->parameters[i];
+        if (is_of_new_head(parameter, head_is_new))
+            continue;
         const struct named_tensor *found = find_parameter(pretrained->files, parameter->name);
         convert_to_f32(found->type, parameter->count, found->data, parameters + parameter->offset);
         file_map_let_go(found->data, parameter->count * weft_type_size(found->type));
@@ -320,21 +406,61 @@ static weft_status check_finite(const struct pretrained *pretrained, const struc
                                           : "inf");
 }
 
+static weft_status pretrained_read_all(const struct pretrained *pretrained, const struct model_description *description,
+                                       bool head_is_new, float *parameters, struct error *error)
+{
+    weft_status status = pretrained->checkpoint ? pretrained_read_checkpoint(pretrained->checkpoint, description,
+                                                                             head_is_new, parameters, error)
+                                                : read_files(pretrained, description, head_is_new, parameters, error);
+    for (size_t i = 0; status == WEFT_OK && i < description->parameter_count; i++) {
+        const struct model_parameter *parameter = &description->parameters[i];
+        const size_t end = parameter->offset + parameter->count, next = i + 1 < description->parameter_count
+                                                                            ? description->parameters[i + 1].offset
+                                                                            : description->elements;
+        status = check_finite(pretrained, parameter, parameters, error);
+        memset(parameters + end, 0, (next - end) * sizeof *parameters);
+    }
+    return pretrained_told(status, error);
+}
+
 weft_status pretrained_read(const struct pretrained *pretrained, const struct model_description *description,
                             float *parameters, struct error *error)
 {
-    weft_status status = pretrained->checkpoint
-                             ? pretrained_read_checkpoint(pretrained->checkpoint, description, parameters, error)
-                             : read_files(pretrained, description, parameters, error);
-    for (size_t i = 0; status == WEFT_OK && i < description->parameter_count; i++) {
-        const struct model_parameter *parameter = &description->parameters[i];
-        size_t behind = parameter->offset + parameter->count;
-        status = check_finite(pretrained, parameter, parameters, error);
-        size_t next =
-            i + 1 < description->parameter_count ? description->parameters[i + 1].offset : description->elements;
-        memset(parameters + behind, 0, (next - behind) * sizeof *parameters);
+    return pretrained_read_all(pretrained, description, false, parameters, error);
+}
+
+weft_status pretrained_read_body(const struct pretrained *pretrained, const struct model_description *description,
+                                 float *parameters, struct error *error)
+{
+    return pretrained_read_all(pretrained, description, pretrained_lacks_head(pretrained, description), parameters,
+                               error);
+}
+
+static size_t names_append(char *text, size_t size, size_t length, const char *what, const char *name)
+{
+    if (length < size)
+        length += (size_t)snprintf(text + length, size - length, "%s%s", what, name);
+    return length;
+}
+
+char *pretrained_head_changes(const struct pretrained *pretrained, const struct model_description *description,
+                              char *text, size_t size)
+{
+    size_t length = 0, of_checkpoint = 0, unused = 0;
+    const struct named_tensor *tensors =
+        pretrained->checkpoint ? checkpoint_tensors(pretrained->checkpoint, &of_checkpoint) : NULL;
+    *text = '\0';
+    for (size_t i = 0; i < description->parameter_count; i++)
+        if (has_prefix(description->parameters[i].name, NEW_HEAD))
+            length = names_append(text, size, length, length ? ", " : "new: ", description->parameters[i].name);
+    const size_t count = tensors ? of_checkpoint : tensor_files_count(pretrained->files);
+    for (size_t i = 0; i < count; i++) {
+        const char *name = tensors ? tensors[i].name : tensor_files_tensor(pretrained->files, i)->name;
+        if (has_prefix(name, OTHER_HEAD))
+            length = names_append(text, size, length, unused++ ? ", " : "; not used: ", name);
     }
-    return pretrained_told(status, error);
+    text_printable(text);
+    return text;
 }
 
 /* ---- among ranks ---- */

@@ -3,10 +3,11 @@
  * Weights that a run or an evaluation begins with: a checkpoint of Weft, or downloaded public weights
  * (training/checkpoint/tensor_files.h) with the shape in their config.json (training/model/file/public_config.h).
  *
- * Public names may have the prefix "transformer."; f16 and bf16 are converted to f32. Besides the model's tensors a file
- * may contain masks and frequencies that are not weights ("h.0.attn.bias", "h.0.attn.masked_bias", "rotary_emb.inv_freq"),
- * which are ignored, and the "lm_head.weight" of a model whose head is the embedding table, which must then have
- * that table's bits. Anything else belongs to another network, and is refused.
+ * Public names may have the prefix "transformer.", and "gamma" and "beta" in norms of a BERT; f16 and bf16 are converted
+ * to f32. Besides the model's tensors a file may contain masks, frequencies and positions that are not weights
+ * ("h.0.attn.bias", "h.0.attn.masked_bias", "rotary_emb.inv_freq", "bert.embeddings.position_ids"), which are ignored, and
+ * the "lm_head.weight" or "cls.predictions.decoder.weight" of a model whose head is the embedding table, which must then
+ * have that table's bits. Anything else belongs to another network, and is refused.
  *
  * Files are mapped and converted tensor by tensor, so reading takes no memory besides the flat array.
  */
@@ -44,6 +45,18 @@ uint64_t pretrained_step(const struct pretrained *pretrained);
  */
 weft_status pretrained_read(const struct pretrained *pretrained, const struct model_description *description,
                             float *parameters, struct error *error);
+
+/** Whether the weights have another head than a network that classifies: its classifier is new. */
+bool pretrained_lacks_head(const struct pretrained *pretrained, const struct model_description *description);
+
+/** As pretrained_read(), but a classifier that is new keeps the values in `parameters`, and the weights' own head is not
+ * used. */
+weft_status pretrained_read_body(const struct pretrained *pretrained, const struct model_description *description,
+                                 float *parameters, struct error *error);
+
+/** "new: classifier.weight, classifier.bias; not used: cls.predictions.bias, ...", cut to `size`; returns `text`. */
+char *pretrained_head_changes(const struct pretrained *pretrained, const struct model_description *description,
+                              char *text, size_t size);
 
 /**
  * Rank 0 opens `path` and broadcasts the shape. Collective; *pretrained is NULL on the other ranks, and *known is

@@ -30,7 +30,7 @@ weft_status pooler_add_dense(struct model_description *description, struct poole
 weft_status pooler_add_classifier(struct model_description *description, struct pooler *pooler, double deviation,
                                   const struct pooler_names *names, struct error *error);
 
-/** A row of activations for each sample, but as said. */
+/** A row of activations for each sample unless noted. */
 struct pooler_arrays {
     void *first;    /**< kept: the rows that are pooled */
     void *pooled;   /**< kept */
