@@ -143,6 +143,16 @@ VECTOR_FUNCTION float activation_value(float value)
 }
 #endif
 
+/** All lanes to memory that is aligned to as many bytes, past the caches where activations are floats. */
+VECTOR_FUNCTION void activation_stream(activation *to, vector x)
+{
+#if defined(KERNELS_BF16) || defined(KERNELS_F16)
+    activation_store_part(to, x, LANES);
+#else
+    vector_stream(to, x);
+#endif
+}
+
 /** All lanes, from memory that has them. */
 VECTOR_FUNCTION vector activation_load(const activation *from)
 {

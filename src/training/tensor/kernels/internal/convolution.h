@@ -118,10 +118,11 @@ VECTOR_FUNCTION void gather_run(const struct gather *gather, const struct image_
 
 /* Columns column to column + columns - 1 of rows of the left matrix. Tap by tap; what is written beyond one is overwritten by
  * the next, and beyond a row, there is room. */
-VECTOR_FUNCTION void gather_rows_of(const struct gather *gather, const struct image_source *source,
+VECTOR_FUNCTION void gather_rows_of(const struct gather *gather, const struct image_source *from,
                                     const enum source_mode mode, size_t column, size_t columns, size_t first,
                                     size_t rows, float *to, size_t stride)
 {
+    const struct image_source copy = *from, *source = &copy; /* which no store into an array can change */
     const size_t channels = source->channels;
     struct gathered_row row = gathered_row(gather, first);
     for (size_t i = 0; i < rows; i++, row = gathered_next(gather, row), to += stride) {
@@ -273,14 +274,16 @@ static void convolution_product_rows(const struct gather *gather, const struct i
 /* ---- the gradient of weights ---- */
 
 /* Rows of `source`, in panels. */
-VECTOR_FUNCTION void panels_of(const struct image_source *source, const enum source_mode mode, size_t first,
-                               size_t rows, float *to)
+VECTOR_FUNCTION void panels_of(const struct image_source *from, const enum source_mode mode, size_t first, size_t rows,
+                               float *to)
 {
-    for (size_t c = 0; c < source->channels; c += LANES) {
-        float *panel = to + c / PANEL * PANEL * rows + c % PANEL;
-        for (size_t i = 0; i < rows; i++)
-            vector_store(panel + i * PANEL,
-                         source_load(source, mode, (first + i) * source->channels, c, source->channels - c));
+    const struct image_source copy = *from, *source = &copy; /* which no store into an array can change */
+    for (size_t i = 0; i < rows; i++) {
+        float *place = to + i * PANEL;
+        for (size_t c = 0; c < source->channels; c += PANEL, place += rows * PANEL)
+            for (size_t k = c; k < c + PANEL && k < source->channels; k += LANES)
+                vector_store(place + k - c,
+                             source_load(source, mode, (first + i) * source->channels, k, source->channels - k));
     }
     if ((source->channels - 1) % PANEL < LANES) { /* the second half of the last panel */
         float *panel = to + source->channels / PANEL * PANEL * rows + LANES;
