@@ -278,6 +278,14 @@ static void convolution_product_rows(const struct gather *gather, const struct i
     const size_t c_row = convolution_round(sink->channels, PANEL) + STRIDE_EXTRA, a_row = gathered_stride(block);
     float *results = scratch, *gathered = scratch + IMAGE_TILE * c_row;
     const bool in_place = ACTIVATION_TYPE == WEFT_F32 && source->mode == SOURCE_PLAIN && gathers_whole_rows(gather);
+    size_t places[IMAGE_TILE];
+    for (size_t i = 0; i < rows; i++) {
+        const size_t row = first + i, line = row / gather->width, image = line / gather->height;
+        places[i] =
+            (image * scatter->height + scatter->first_y + line % gather->height * scatter->step) * scatter->width +
+            scatter->first_x + row % gather->width * scatter->step;
+        sink_prefetch(sink, places[i], 0, sink->channels);
+    }
     if (inner == 0)
         memset(results, 0, rows * c_row * sizeof *results);
     for (size_t k = 0; k < inner; k += block) {
@@ -295,13 +303,6 @@ static void convolution_product_rows(const struct gather *gather, const struct i
             product.c = results + column;
             strips_multiply(&product, rows);
         }
-    }
-    size_t places[IMAGE_TILE];
-    for (size_t i = 0; i < rows; i++) {
-        const size_t row = first + i, line = row / gather->width, image = line / gather->height;
-        places[i] =
-            (image * scatter->height + scatter->first_y + line % gather->height * scatter->step) * scatter->width +
-            scatter->first_x + row % gather->width * scatter->step;
     }
     const struct image_tile tile = {
         .rows = rows, .places = places, .channel = 0, .count = sink->channels, .results = results, .stride = c_row};

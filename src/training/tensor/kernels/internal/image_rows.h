@@ -57,6 +57,18 @@ struct image_tile {
     size_t stride; /* of rows of results */
 };
 
+/* Have the caches fetch what sink_tile() will read and write, while its results are computed. */
+static void sink_prefetch(const struct image_sink *sink, size_t place, size_t channel, size_t count)
+{
+    const size_t at = place * sink->channels + channel;
+    for (size_t c = 0; c < count; c += 64 / sizeof(activation)) {
+        if (sink->mode == SINK_SLOPE)
+            __builtin_prefetch((const activation *)sink->y + at + c, 0, 2);
+        if (!sink->streams)
+            __builtin_prefetch((const activation *)sink->out + at + c, 1, 2);
+    }
+}
+
 VECTOR_FUNCTION vector slope_of(const struct image_sink *sink, size_t c, size_t count, vector y, vector gradient)
 {
     const vector z = vector_multiply_add(y, vector_load_part(sink->factors + c, count, 0),
