@@ -13,7 +13,7 @@
 #define BATCH      3
 #define SMOOTHING  0.1
 #define STEPS      20
-#define STEP_BATCH 8
+#define STEP_BATCH 4
 #define RATE       0.002
 #define CLIP       1.0
 
@@ -360,7 +360,7 @@ static void twenty_steps_of_sgd_agree_with_pytorch(void **state)
 {
     struct expected *expected = read_golden();
     for (size_t i = 0; i < NETWORKS; i++) {
-        if (expected[i].shape.image < 64)
+        if (expected[i].shape.image < 64 && !expected[i].shape.layers)
             take_steps(&expected[i], "reference", 1e-6);
         if (expected[i].shape.layers == 18)
             take_steps(&expected[i], "cpu", 1e-3);
