@@ -391,9 +391,9 @@ struct device {
                                   const void *x, const struct batch_norm *before, void *gradient_x);
 
     /**
-     * As cross_entropy(), of mixed samples (Zhang et al. 2018, "mixup"): row i has the targets 2 i and 2 i + 1, and what is
-     * expected is the sum of shares[.] times each, of which `smoothing` is spread evenly over all classes. The shares of a
-     * row add up to 1. Unless NULL, right[i] = 1 where the first of the largest logits is target 2 i, otherwise 0.
+     * As cross_entropy(), of mixed samples (Zhang et al. 2018, "mixup"): row i has the targets 2 i and 2 i + 1, weighted by
+     * shares 2 i and 2 i + 1, which add up to 1. Label smoothing spreads a share `smoothing` of both evenly over all classes.
+     * Unless NULL, right[i] = 1 where the first of the largest logits is target 2 i, otherwise 0.
      */
     void (*mixed_cross_entropy)(struct device *device, size_t rows, size_t classes, size_t stride,
                                 const int32_t *targets, const float *shares, double smoothing, double scale,

@@ -140,9 +140,9 @@ static void run_product(struct cpu *cpu, const struct tiled_product *product, in
     }
 }
 
-static void dense_forward(struct cpu *cpu, const struct convolution *shape, const void *x,
-                          const struct batch_norm *before, const void *weights, void *out,
-                          const struct batch_norm *after)
+static void convolution_run_forward(struct cpu *cpu, const struct convolution *shape, const void *x,
+                                    const struct batch_norm *before, const void *weights, void *out,
+                                    const struct batch_norm *after)
 {
     const struct gather gather = gather_forward(shape);
     const struct packing packing = packing_forward(shape);
@@ -177,9 +177,9 @@ static void dense_forward(struct cpu *cpu, const struct convolution *shape, cons
         image_statistics(&parts, rows_of_parts, after);
 }
 
-static void dense_backward_input(struct cpu *cpu, const struct convolution *shape, const void *weights,
-                                 const void *gradient, const void *out, const struct batch_norm *after, const void *x,
-                                 const struct batch_norm *before, void *gradient_x)
+static void convolution_run_backward_input(struct cpu *cpu, const struct convolution *shape, const void *weights,
+                                           const void *gradient, const void *out, const struct batch_norm *after,
+                                           const void *x, const struct batch_norm *before, void *gradient_x)
 {
     const size_t phases = shape->stride * shape->stride, most = phases < IMAGE_PARTS ? IMAGE_PARTS / phases : 1;
     const int all = (int)(most * phases);
@@ -234,7 +234,8 @@ static void add_weight_parts(struct cpu *cpu, size_t rows, size_t width, size_t 
 #define TRANSPOSED 16 /* columns at once: a line of the cache */
 
 /* From taps x inputs rows of outputs to outputs x inputs x taps. */
-static void write_weights(struct cpu *cpu, const struct convolution *shape, size_t width, const float *sums, float *out)
+static void write_convolution_weights(struct cpu *cpu, const struct convolution *shape, size_t width, const float *sums,
+                                      float *out)
 {
     struct device *device = &cpu->device;
     const size_t taps = shape->kernel * shape->kernel, inner = shape->inputs * taps;
@@ -248,9 +249,9 @@ static void write_weights(struct cpu *cpu, const struct convolution *shape, size
         }
 }
 
-static void dense_backward_weights(struct cpu *cpu, const struct convolution *shape, const void *x,
-                                   const struct batch_norm *before, const void *gradient, const void *out,
-                                   const struct batch_norm *after, void *gradient_weights)
+static void convolution_run_backward_weights(struct cpu *cpu, const struct convolution *shape, const void *x,
+                                             const struct batch_norm *before, const void *gradient, const void *out,
+                                             const struct batch_norm *after, void *gradient_weights)
 {
     struct device *device = &cpu->device;
     const struct image_kernels *kernels = &cpu->kernels->images;
@@ -287,7 +288,7 @@ static void dense_backward_weights(struct cpu *cpu, const struct convolution *sh
                                      room + (size_t)omp_get_thread_num() * tile);
     }
     add_weight_parts(cpu, columns, width, count, sums);
-    write_weights(cpu, shape, width, sums, gradient_weights);
+    write_convolution_weights(cpu, shape, width, sums, gradient_weights);
 }
 
 /* ---- the device's functions ---- */
@@ -299,7 +300,7 @@ static void cpu_convolution_forward(struct device *device, const struct convolut
     if (shape->depthwise)
         depthwise_run_forward(cpu_of(device), shape, x, before, weights, out, after);
     else
-        dense_forward(cpu_of(device), shape, x, before, weights, out, after);
+        convolution_run_forward(cpu_of(device), shape, x, before, weights, out, after);
 }
 
 static void cpu_convolution_backward_input(struct device *device, const struct convolution *shape, const void *weights,
@@ -309,7 +310,7 @@ static void cpu_convolution_backward_input(struct device *device, const struct c
     if (shape->depthwise)
         depthwise_run_backward_input(cpu_of(device), shape, weights, gradient, out, after, x, before, gradient_x);
     else
-        dense_backward_input(cpu_of(device), shape, weights, gradient, out, after, x, before, gradient_x);
+        convolution_run_backward_input(cpu_of(device), shape, weights, gradient, out, after, x, before, gradient_x);
 }
 
 static void cpu_convolution_backward_weights(struct device *device, const struct convolution *shape, const void *x,
@@ -319,7 +320,7 @@ static void cpu_convolution_backward_weights(struct device *device, const struct
     if (shape->depthwise)
         depthwise_run_backward_weights(cpu_of(device), shape, x, before, gradient, out, after, gradient_weights);
     else
-        dense_backward_weights(cpu_of(device), shape, x, before, gradient, out, after, gradient_weights);
+        convolution_run_backward_weights(cpu_of(device), shape, x, before, gradient, out, after, gradient_weights);
 }
 
 void cpu_convolutions_put(struct device *device)

@@ -43,24 +43,63 @@ static size_t gathered_stride(size_t columns)
 
 /* ---- packing weights ---- */
 
-static void convolution_pack(const struct packing *packing, size_t first, size_t count, const void *weights_,
+#define PACKED_CHANNELS 16 /* at once: a line of the cache */
+#define PACKED_PANELS   16 /* at once: so much of a row of the weights is read */
+
+/* Columns are far apart in the weights: read some channels of a column at once. */
+static void pack_columns(const struct packing *packing, size_t panel, const activation *weights, float *packed)
+{
+    const size_t column = panel * PANEL, rest = packing->columns - column, columns = rest < PANEL ? rest : PANEL,
+                 taps = packing->taps, channels = packing->channels;
+    float *to = packed + panel * taps * channels * PANEL;
+    for (size_t first = 0; first < channels; first += PACKED_CHANNELS) {
+        const size_t last = first + PACKED_CHANNELS < channels ? first + PACKED_CHANNELS : channels;
+        for (size_t j = 0; j < columns; j++) {
+            const activation *from = weights + (column + j) * packing->column;
+            for (size_t i = first; i < last; i++)
+                for (size_t t = 0; t < taps; t++)
+                    to[(t * channels + i) * PANEL + j] =
+                        activation_value(from[i * packing->channel + packing->places[t]]);
+        }
+    }
+}
+
+/* Columns are neighbors in the weights: read a long piece of a channel at once. */
+static void pack_channels(const struct packing *packing, size_t first, size_t count, const activation *weights,
+                          float *packed)
+{
+    const size_t taps = packing->taps, channels = packing->channels, step = packing->column;
+    for (size_t i = 0; i < channels; i++)
+        for (size_t panel = first; panel < first + count; panel++) {
+            const size_t column = panel * PANEL, rest = packing->columns - column,
+                         columns = rest < PANEL ? rest : PANEL;
+            const activation *from = weights + i * packing->channel + column * step;
+            float *to = packed + (panel * taps * channels + i) * PANEL;
+            for (size_t t = 0; t < taps; t++, to += channels * PANEL) {
+                const activation *tap = from + packing->places[t];
+                if (step == 1)
+                    for (size_t j = 0; j < columns; j += LANES)
+                        vector_store(to + j, activation_load_part(tap + j, columns - j, 0));
+                else
+                    for (size_t j = 0; j < columns; j++)
+                        to[j] = activation_value(tap[j * step]);
+            }
+        }
+}
+
+static void convolution_pack(const struct packing *packing, size_t first, size_t count, const void *weights,
                              float *packed)
 {
-    const activation *weights = weights_;
-    const size_t inner = packing->taps * packing->channels;
-    for (size_t panel = first; panel < first + count; panel++) {
-        float *to = packed + panel * inner * PANEL;
-        const size_t column = panel * PANEL,
-                     columns = packing->columns - column < PANEL ? packing->columns - column : PANEL;
-        if (columns < PANEL)
-            memset(to, 0, inner * PANEL * sizeof *to);
-        /* Taps of a channel are neighbors in the weights: read each line of the cache once. */
-        for (size_t i = 0; i < packing->channels; i++)
-            for (size_t j = 0; j < columns; j++) {
-                const activation *from = weights + (column + j) * packing->column + i * packing->channel;
-                for (size_t t = 0; t < packing->taps; t++)
-                    to[(t * packing->channels + i) * PANEL + j] = activation_value(from[packing->places[t]]);
-            }
+    const size_t panel_floats = packing->taps * packing->channels * PANEL;
+    if ((first + count) * PANEL > packing->columns)
+        memset(packed + (first + count - 1) * panel_floats, 0, panel_floats * sizeof *packed);
+    for (size_t panel = first; panel < first + count; panel += PACKED_PANELS) {
+        const size_t rest = first + count - panel, now = rest < PACKED_PANELS ? rest : PACKED_PANELS;
+        if (packing->column < packing->channel)
+            pack_channels(packing, panel, now, weights, packed);
+        else
+            for (size_t k = 0; k < now; k++)
+                pack_columns(packing, panel + k, weights, packed);
     }
 }
 
@@ -239,6 +278,14 @@ static void convolution_product_rows(const struct gather *gather, const struct i
     const size_t c_row = convolution_round(sink->channels, PANEL) + STRIDE_EXTRA, a_row = gathered_stride(block);
     float *results = scratch, *gathered = scratch + IMAGE_TILE * c_row;
     const bool in_place = ACTIVATION_TYPE == WEFT_F32 && source->mode == SOURCE_PLAIN && gathers_whole_rows(gather);
+    size_t places[IMAGE_TILE];
+    for (size_t i = 0; i < rows; i++) {
+        const size_t row = first + i, line = row / gather->width, image = line / gather->height;
+        places[i] =
+            (image * scatter->height + scatter->first_y + line % gather->height * scatter->step) * scatter->width +
+            scatter->first_x + row % gather->width * scatter->step;
+        sink_prefetch(sink, places[i], 0, sink->channels);
+    }
     if (inner == 0)
         memset(results, 0, rows * c_row * sizeof *results);
     for (size_t k = 0; k < inner; k += block) {
@@ -256,13 +303,6 @@ static void convolution_product_rows(const struct gather *gather, const struct i
             product.c = results + column;
             strips_multiply(&product, rows);
         }
-    }
-    size_t places[IMAGE_TILE];
-    for (size_t i = 0; i < rows; i++) {
-        const size_t row = first + i, line = row / gather->width, image = line / gather->height;
-        places[i] =
-            (image * scatter->height + scatter->first_y + line % gather->height * scatter->step) * scatter->width +
-            scatter->first_x + row % gather->width * scatter->step;
     }
     const struct image_tile tile = {
         .rows = rows, .places = places, .channel = 0, .count = sink->channels, .results = results, .stride = c_row};

@@ -107,6 +107,8 @@ static void depthwise_forward(const struct depthwise *shape, const struct image_
             ring_read(&ring, source, image, next, shape->height, first, count);
         for (size_t r = 0; r < kernel; r++)
             lines[r] = ring_line(&ring, top + (ptrdiff_t)r);
+        for (size_t x = 0; x < shape->out_width; x++)
+            sink_prefetch(sink, (image * shape->out_height + y) * shape->out_width + x, first, count);
         if (kernel == 3)
             depthwise_line(3, lines, shape, first, count, stride, results);
         else
@@ -169,6 +171,8 @@ static void depthwise_backward(const struct depthwise *shape, const struct image
     for (size_t y = 0; y < shape->height; y++) {
         for (; next < shape->out_height && next * step <= y + shape->padding; next++)
             ring_read(&ring, gradient, image, (ptrdiff_t)next, shape->out_height, first, count);
+        for (size_t x = 0; x < shape->width; x++)
+            sink_prefetch(sink, (image * shape->height + y) * shape->width + x, first, count);
         for (size_t phase = 0; phase < step && phase < shape->width; phase++) {
             const struct depthwise_taps taps = depthwise_taps_of(shape, &ring, y, phase, first);
             const size_t positions = (shape->width - phase + step - 1) / step;

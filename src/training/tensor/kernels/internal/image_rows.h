@@ -57,6 +57,18 @@ struct image_tile {
     size_t stride; /* of rows of results */
 };
 
+/* Have the caches fetch what sink_tile() will read and write, while its results are computed. */
+static void sink_prefetch(const struct image_sink *sink, size_t place, size_t channel, size_t count)
+{
+    const size_t at = place * sink->channels + channel;
+    for (size_t c = 0; c < count; c += 64 / sizeof(activation)) {
+        if (sink->mode == SINK_SLOPE)
+            __builtin_prefetch((const activation *)sink->y + at + c, 0, 2);
+        if (!sink->streams)
+            __builtin_prefetch((const activation *)sink->out + at + c, 1, 2);
+    }
+}
+
 VECTOR_FUNCTION vector slope_of(const struct image_sink *sink, size_t c, size_t count, vector y, vector gradient)
 {
     const vector z = vector_multiply_add(y, vector_load_part(sink->factors + c, count, 0),
@@ -182,29 +194,41 @@ static void normalize(const struct image_source *y, size_t first, size_t rows, c
         }
 }
 
+/* At most SINK_VECTORS vectors of rows first to last - 1, from channel `c`. */
+static void normalize_backward_block(const struct image_sink *to, size_t first, size_t last, size_t c, size_t count,
+                                     const float *x, float *gradient, struct image_sums *sums)
+{
+    const struct image_sink copy = *to, *sink = &copy; /* which no store into an array can change */
+    const vector lower = vector_of(sink->lower), upper = vector_of(sink->upper);
+    vector of_bias[SINK_VECTORS], of_gain[SINK_VECTORS];
+    for (size_t k = 0; k < SINK_VECTORS; k++)
+        of_bias[k] = of_gain[k] = (vector){0};
+    for (size_t row = first; row < last; row++)
+        for (size_t j = 0, k = 0; j < count; j += LANES, k++) {
+            const size_t at = row * sink->channels + c + j, rest = count - j, channel = c + j;
+            const vector y = activation_load_part((const activation *)sink->y + at, rest, 0);
+            vector z = vector_multiply_add(y, vector_load_part(sink->factors + channel, rest, 0),
+                                           vector_load_part(sink->offsets + channel, rest, 0));
+            if (x)
+                z += vector_load_part(x + at, rest, 0);
+            const vector_bits passes = (z > lower) & (z < upper);
+            const vector d = (vector)((vector_bits)vector_load_part(gradient + at, rest, 0) & passes);
+            of_bias[k] += d;
+            of_gain[k] = vector_multiply_add(d, sink_normalized(sink, channel, rest, y), of_gain[k]);
+            vector_store_part(gradient + at, d, rest);
+            activation_store_part((activation *)sink->out + at, d, rest);
+        }
+    for (size_t j = 0, k = 0; j < count; j += LANES, k++)
+        sums_add(sums, c + j, count - j, of_bias[k], of_gain[k]);
+}
+
 static void normalize_backward(const struct image_sink *sink, size_t first, size_t rows, const float *x,
                                float *gradient, struct image_sums *sums)
 {
-    const vector lower = vector_of(sink->lower), upper = vector_of(sink->upper);
-    for (size_t tile = first; tile < first + rows; tile += IMAGE_TILE)
-        for (size_t c = 0; c < sink->channels; c += LANES) {
-            const size_t rest = sink->channels - c,
-                         last = first + rows - tile < IMAGE_TILE ? first + rows : tile + IMAGE_TILE;
-            vector of_bias = {0}, of_gain = {0};
-            for (size_t row = tile; row < last; row++) {
-                const size_t at = row * sink->channels + c;
-                const vector y = activation_load_part((const activation *)sink->y + at, rest, 0);
-                vector z = vector_multiply_add(y, vector_load_part(sink->factors + c, rest, 0),
-                                               vector_load_part(sink->offsets + c, rest, 0));
-                if (x)
-                    z += vector_load_part(x + at, rest, 0);
-                const vector_bits passes = (z > lower) & (z < upper);
-                const vector d = (vector)((vector_bits)vector_load_part(gradient + at, rest, 0) & passes);
-                of_bias += d;
-                of_gain = vector_multiply_add(d, sink_normalized(sink, c, rest, y), of_gain);
-                vector_store_part(gradient + at, d, rest);
-                activation_store_part((activation *)sink->out + at, d, rest);
-            }
-            sums_add(sums, c, rest, of_bias, of_gain);
+    const size_t block = SINK_VECTORS * LANES, last = first + rows;
+    for (size_t tile = first; tile < last; tile += IMAGE_TILE)
+        for (size_t c = 0; c < sink->channels; c += block) {
+            const size_t rest = sink->channels - c, end = last - tile < IMAGE_TILE ? last : tile + IMAGE_TILE;
+            normalize_backward_block(sink, tile, end, c, rest < block ? rest : block, x, gradient, sums);
         }
 }
