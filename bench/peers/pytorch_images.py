@@ -32,6 +32,17 @@ model = torchvision.models.__dict__[NAMES[chosen.model]]()
 for module in model.modules():
     if isinstance(module, torch.nn.Dropout):
         module.p = 0.0  # Weft's steps have none
+class Clamp(torch.nn.Module):
+    """ReLU6, whose backward pass PyTorch 1.13 lacks in bf16."""
+
+    def forward(self, x):
+        return x.clamp(0, 6)
+
+
+for module in list(model.modules()):
+    for name, child in module.named_children():
+        if isinstance(child, torch.nn.ReLU6) and chosen.precision == "bf16":
+            setattr(module, name, Clamp())
 images = torch.randn(chosen.batch, 3, chosen.image, chosen.image)
 if chosen.channels_last:
     model, images = model.to(memory_format=torch.channels_last), images.contiguous(memory_format=torch.channels_last)

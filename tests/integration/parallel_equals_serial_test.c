@@ -133,9 +133,11 @@ static struct optimizer optimizer_of(const struct combination *combination)
 
 #define CLIP 0.5
 
+/* Narrow image networks of few images have gradients that larger scales would take out of f16's range. */
 static double loss_scale_of(const struct combination *combination)
 {
-    return precisions[combination->values[PRECISION]].activations == WEFT_F16 ? 1024 : 1;
+    const double scale = networks[combination->values[NETWORK]].image ? 2 : 1024;
+    return precisions[combination->values[PRECISION]].activations == WEFT_F16 ? scale : 1;
 }
 
 static size_t sequence_of(const struct combination *combination)

@@ -17,7 +17,7 @@ from torchvision.ops.misc import Conv2dNormActivation
 from pytorch_networks import bits, normal, uniform
 
 MULTIPLIER, CLASSES, BATCH, SMOOTHING = 0.125, 5, 3, 0.1
-STEPS, STEP_BATCH, RATE, MOMENTUM, DECAY, CLIP = 20, 8, 0.002, 0.9, 1e-3, 1.0
+STEPS, STEP_BATCH, RATE, MOMENTUM, DECAY, CLIP = 20, 4, 0.002, 0.9, 1e-3, 1.0
 
 
 class MobileNetV1(nn.Module):
@@ -140,7 +140,7 @@ def print_gradients(make, size, channels):
     loss.backward()
     print(f"loss {loss.item():.15g}")
     for name, tensor in tensors_of(model).items():
-        print(f"{name} {norm_and_wave(tensor.grad if hasattr(tensor.grad, 'shape') else tensor)}")
+        print(f"{name} {norm_and_wave(tensor.grad if tensor.requires_grad else tensor)}")
 
 
 def print_steps(make, size, channels):

@@ -118,7 +118,8 @@ struct layer_kind {
 
     struct layer_memory (*memory)(const struct layer *layer, const struct layer_room *room);
 
-    /** Make a layer's settings those of one rank of a tensor axis. Its parameters follow their divisions. */
+    /** Make a layer's settings those of one rank of a tensor axis. Its parameters follow their divisions. NULL: the layer is
+     * in no network that has that axis. */
     void (*divide)(void *settings, size_t ranks, size_t rank);
 
     /** Whether two layers with these settings and equal shapes of parameters do the same. Parameters may have other

@@ -9,11 +9,11 @@
  *     lamb    r = AdamW's direction + w p;   p = p - rate (|p| / |r|) r        (You et al. 2020, algorithm 2)
  *     lars    r = g + w p;   m = momentum m + rate trust (|p| / |r|) r;   p = p - m   (You et al. 2017, algorithm 1)
  *
- * Optimizers treat running statistics alike: each of them sets p = p - OPTIMIZER_STATISTIC_MOMENTUM g,
- * where g is the average over the micro-batches of the difference between p and a micro-batch's statistic, neither scaled
- * for f16 nor clipped. So p = 0.9 p + 0.1 (the average of the micro-batches' statistics), as PyTorch's batch norm has it
- * for one micro-batch. They have no moments, no weight decay and no part in the gradient's norm. A difference also bears
- * being summed in bf16: its rounding moves p by at most 0.1 x 2^-8 of it for each sum on the way.
+ * A running statistic is not trained. With each optimizer p = p - OPTIMIZER_STATISTIC_MOMENTUM g, where g is the average,
+ * over the micro-batches, of the difference between p and a micro-batch's statistic, not scaled for f16 and not clipped.
+ * So p = 0.9 p + 0.1 (the average of the micro-batches' statistics): PyTorch's formula for one micro-batch. Statistics have
+ * no moments, no weight decay and no part in the gradient's norm. Where gradients are summed in bf16, each rounding moves p by
+ * at most 0.1 x 2^-8 of that difference, not of p.
  *
  * The norms are those of one tensor; tensors without weight decay, and those where either norm is 0, are not scaled by
  * them (the ratio, trust included, is 1). A norm is the root of a canonical tree over the blocks of the flat array that have

@@ -16,9 +16,9 @@
 /* No more ranks than elements of a row. */
 static void find_tensor_extents(struct strategy_space *space)
 {
-    for (uint32_t tensor = 1; tensor <= space->ranks_most && tensor <= space->description->shape.width; tensor++)
-        space->tensor_divides[tensor] =
-            tensor == 1 || model_check_division(space->description, tensor, NULL) == WEFT_OK;
+    space->tensor_divides[1] = true;
+    for (uint32_t tensor = 2; tensor <= space->ranks_most && tensor <= space->description->shape.width; tensor++)
+        space->tensor_divides[tensor] = model_check_division(space->description, tensor, NULL) == WEFT_OK;
 }
 
 weft_status strategy_space_open(struct strategy_space *space, struct error *error)
