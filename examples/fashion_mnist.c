@@ -11,7 +11,7 @@
 #include <weft/train.h>
 #include <zlib.h>
 
-enum { PIXELS = 784, HIDDEN = 128, CLASSES = 10, BATCH = 32, EPOCHS = 3, WARMUP = 200, TRAINING = 60000, TEST = 10000 };
+enum { PIXELS = 784, HIDDEN = 128, CLASSES = 10, BATCH = 32, WARMUP = 200, TRAINING = 60000, TEST = 10000 };
 enum { HIDDEN_WEIGHT, HIDDEN_BIAS, OUT_WEIGHT, OUT_BIAS, PARAMETERS };
 
 static const weft_parameter parameters[PARAMETERS] = {{.name = "hidden.weight", .shape = {PIXELS, HIDDEN}},
@@ -108,8 +108,9 @@ static weft_status test(weft_comm *comm, float *const values[], const unsigned c
 
 int main(int count, char **arguments)
 {
-    if (count != 3)
-        return fprintf(stderr, "usage: fashion_mnist DATA CHECKPOINTS, two directories\n"), 1;
+    const long epochs = count == 4 ? strtol(arguments[3], NULL, 10) : 3;
+    if (count < 3 || count > 4 || epochs < 1)
+        return fprintf(stderr, "usage: fashion_mnist DATA CHECKPOINTS [EPOCHS], with two directories\n"), 1;
     unsigned char *images = read_data(arguments[1], "train-images-idx3-ubyte", 16, (size_t)TRAINING * PIXELS),
                   *labels = read_data(arguments[1], "train-labels-idx1-ubyte", 8, TRAINING),
                   *test_images = read_data(arguments[1], "t10k-images-idx3-ubyte", 16, (size_t)TEST * PIXELS),
@@ -160,7 +161,7 @@ int main(int count, char **arguments)
         values[OUT_WEIGHT][i] = 0.2F * ((float)rand() / RAND_MAX - 0.5F);
     weft_status status = weft_training_share(training);
 
-    const uint64_t epoch = TRAINING / ((uint64_t)BATCH * (uint64_t)ranks), end = EPOCHS * epoch;
+    const uint64_t epoch = TRAINING / ((uint64_t)BATCH * (uint64_t)ranks), end = (uint64_t)epochs * epoch;
     struct timespec now, before;
     clock_gettime(CLOCK_MONOTONIC, &before);
     while (status == WEFT_OK && weft_training_steps(training) < end) {

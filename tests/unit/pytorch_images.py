@@ -140,7 +140,7 @@ def print_gradients(make, size, channels):
     loss.backward()
     print(f"loss {loss.item():.15g}")
     for name, tensor in tensors_of(model).items():
-        print(f"{name} {norm_and_wave(tensor if tensor.grad is None else tensor.grad)}")
+        print(f"{name} {norm_and_wave(tensor.grad if hasattr(tensor.grad, 'shape') else tensor)}")
 
 
 def print_steps(make, size, channels):

@@ -52,7 +52,8 @@ weft_status model_divide(struct model_description *description, size_t ranks, si
     description->tensor_ranks = ranks;
     description->tensor_rank = rank;
     for (size_t i = 0; i < description->layer_count; i++)
-        description->layers[i].kind->divide(description->layers[i].settings, ranks, rank);
+        if (ranks > 1) /* layers of images lack it */
+            description->layers[i].kind->divide(description->layers[i].settings, ranks, rank);
     for (size_t i = 0; i < description->parameter_count; i++) {
         struct model_parameter *parameter = &description->parameters[i];
         const struct model_division *division = &parameter->division;

@@ -9,7 +9,7 @@
  *     lamb    r = AdamW's direction + w p;   p = p - rate (|p| / |r|) r        (You et al. 2020, algorithm 2)
  *     lars    r = g + w p;   m = momentum m + rate trust (|p| / |r|) r;   p = p - m   (You et al. 2017, algorithm 1)
  *
- * Running statistics are none of these optimizers' business: each of them sets p = p - OPTIMIZER_STATISTIC_MOMENTUM g,
+ * Optimizers treat running statistics alike: each of them sets p = p - OPTIMIZER_STATISTIC_MOMENTUM g,
  * where g is the average over the micro-batches of the difference between p and a micro-batch's statistic, neither scaled
  * for f16 nor clipped. So p = 0.9 p + 0.1 (the average of the micro-batches' statistics), as PyTorch's batch norm has it
  * for one micro-batch. They have no moments, no weight decay and no part in the gradient's norm. A difference also bears

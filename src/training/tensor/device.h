@@ -428,7 +428,7 @@ struct device {
 
     /**
      * As cross_entropy(), of mixed samples (Zhang et al. 2018, "mixup"): row i has the targets 2 i and 2 i + 1, and what is
-     * expected is the sum of shares[.] times each, of which `smoothing` is spread evenly over all classes. The shares of a
+     * expected is the sum of shares[.] times each, and a share `smoothing` of that is spread evenly over all classes. The shares of a
      * row add up to 1. Unless NULL, right[i] = 1 where the first of the largest logits is target 2 i, otherwise 0.
      */
     void (*mixed_cross_entropy)(struct device *device, size_t rows, size_t classes, size_t stride,

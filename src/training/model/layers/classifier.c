@@ -188,7 +188,7 @@ static size_t classifier_loss_count(const struct layer *layer, const struct laye
     return 2 * room->batch;
 }
 
-static double mean_of(const double *numbers, size_t count)
+static double classifier_mean(const double *numbers, size_t count)
 {
     double sum = 0;
     for (size_t i = 0; i < count; i++)
@@ -198,12 +198,12 @@ static double mean_of(const double *numbers, size_t count)
 
 static double classifier_loss(const struct layer *layer, const struct pass *pass, const double *losses)
 {
-    return mean_of(losses, pass->batch);
+    return classifier_mean(losses, pass->batch);
 }
 
 static double classifier_accuracy(const struct layer *layer, const struct pass *pass, const double *losses)
 {
-    return mean_of(losses + pass->batch, pass->batch);
+    return classifier_mean(losses + pass->batch, pass->batch);
 }
 
 /* ---- the layer ---- */

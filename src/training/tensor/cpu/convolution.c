@@ -160,7 +160,7 @@ static void dense_forward(struct cpu *cpu, const struct convolution *shape, cons
     float *packed = room_take(&room, packed_floats(cpu, shape, shape->outputs, shape->inputs));
     pack_all(cpu, &packing, weights, packed);
     const struct image_source source = image_source_of(x, shape->inputs, before, &room);
-    const struct image_sink sink = image_sink_of(out, shape->outputs, after);
+    const struct image_sink sink = image_sink_of(out, convolution_rows_out(shape), shape->outputs, after);
     const struct image_parts parts = image_parts_take(count, shape->outputs, &room);
     const struct tiled_product product = {
         .rows = rows,
@@ -197,7 +197,8 @@ static void dense_backward_input(struct cpu *cpu, const struct convolution *shap
     float *packed = room_take(&room, packed_floats(cpu, shape, shape->inputs, shape->outputs));
     const struct image_source source =
         image_gradient_of(gradient, out, shape->outputs, convolution_rows_out(shape), after, &room);
-    const struct image_sink sink = image_slope_of(gradient_x, shape->inputs, x, before, &room);
+    const struct image_sink sink =
+        image_slope_of(gradient_x, convolution_rows_in(shape), shape->inputs, x, before, &room);
     const struct image_parts parts = image_parts_take(all, shape->inputs, &room);
     size_t *rows_of_parts = (void *)room_take(&room, (size_t)all * sizeof(size_t) / sizeof(float));
     struct tiled_product product = {

@@ -106,7 +106,7 @@ void depthwise_run_forward(struct cpu *cpu, const struct convolution *shape, con
         return;
     pass.shape.weights = depthwise_weights_of(cpu, shape, weights, false, &room);
     const struct image_source source = image_source_of(x, shape->inputs, before, &room);
-    const struct image_sink sink = image_sink_of(out, shape->outputs, after);
+    const struct image_sink sink = image_sink_of(out, convolution_rows_out(shape), shape->outputs, after);
     const struct image_parts parts = image_parts_take(count, shape->outputs, &room);
     pass.source = &source;
     pass.sink = &sink;
@@ -151,7 +151,8 @@ void depthwise_run_backward_input(struct cpu *cpu, const struct convolution *sha
     pass.shape.weights = depthwise_weights_of(cpu, shape, weights, !pass.backward, &room);
     const struct image_source source =
         image_gradient_of(gradient, out, shape->outputs, convolution_rows_out(shape), after, &room);
-    const struct image_sink sink = image_slope_of(gradient_x, shape->inputs, x, before, &room);
+    const struct image_sink sink =
+        image_slope_of(gradient_x, convolution_rows_in(shape), shape->inputs, x, before, &room);
     const struct image_parts parts = image_parts_take(count, shape->inputs, &room);
     pass.source = &source;
     pass.sink = &sink;

@@ -47,7 +47,7 @@ static void cpu_batch_norm_backward(struct device *device, const struct batch_no
         cpu, 1, image_factors_floats(norm->channels) + image_parts_floats(count, norm->channels), &stride);
     if (!room)
         return;
-    const struct image_sink sink = image_slope_of(d, norm->channels, y, norm, &room);
+    const struct image_sink sink = image_slope_of(d, rows, norm->channels, y, norm, &room);
     const struct image_parts parts = image_parts_take(count, norm->channels, &room);
     FOR_EACH_PART(part, rows, IMAGE_TILE, count) {
         struct image_sums sums = image_part(&parts, i);
@@ -86,7 +86,8 @@ static void cpu_max_pool_backward(struct device *device, const struct max_pool *
                                   &stride);
     if (!room)
         return;
-    const struct image_sink sink = image_slope_of(gradient_x, shape->channels, x, before, &room);
+    const struct image_sink sink =
+        image_slope_of(gradient_x, shape->batch * shape->height * shape->width, shape->channels, x, before, &room);
     const struct image_parts parts = image_parts_take(count, shape->channels, &room);
     FOR_EACH_PART(part, shape->batch, 1, count) {
         struct image_sums sums = image_part(&parts, i);
@@ -125,7 +126,8 @@ static void cpu_average_pool_backward(struct device *device, const struct averag
                                   &stride);
     if (!room)
         return;
-    const struct image_sink sink = image_slope_of(gradient_x, shape->channels, x, before, &room);
+    const struct image_sink sink =
+        image_slope_of(gradient_x, shape->batch * shape->positions, shape->channels, x, before, &room);
     const struct image_parts parts = image_parts_take(count, shape->channels, &room);
     FOR_EACH_PART(part, shape->batch, 1, count) {
         struct image_sums sums = image_part(&parts, i);

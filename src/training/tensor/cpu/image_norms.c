@@ -64,15 +64,22 @@ struct image_source image_gradient_of(const void *gradient, const void *y, size_
     return source;
 }
 
-struct image_sink image_sink_of(void *out, size_t channels, const struct batch_norm *norm)
+/* Elements of an array that is written past the caches: it would not stay in them until it is read. */
+#define STREAMED_FROM ((size_t)4 << 20)
+
+struct image_sink image_sink_of(void *out, size_t rows, size_t channels, const struct batch_norm *norm)
 {
-    return (struct image_sink){
-        .mode = norm && !norm->frozen ? SINK_STATISTICS : SINK_PLAIN, .channels = channels, .out = out};
+    return (struct image_sink){.mode = norm && !norm->frozen ? SINK_STATISTICS : SINK_PLAIN,
+                               .streams = rows * channels >= STREAMED_FROM,
+                               .channels = channels,
+                               .out = out};
 }
 
-struct image_sink image_slope_of(void *out, size_t channels, const void *y, const struct batch_norm *norm, float **room)
+struct image_sink image_slope_of(void *out, size_t rows, size_t channels, const void *y, const struct batch_norm *norm,
+                                 float **room)
 {
-    struct image_sink sink = {.mode = SINK_PLAIN, .channels = channels, .out = out};
+    struct image_sink sink = {
+        .mode = SINK_PLAIN, .streams = rows * channels >= STREAMED_FROM, .channels = channels, .out = out};
     if (!norm)
         return sink;
     sink.mode = SINK_SLOPE;

@@ -38,10 +38,10 @@ struct image_source image_gradient_of(const void *gradient, const void *y, size_
                                       const struct batch_norm *norm, float **room);
 
 /** How to write an array whose batch norm follows, to gather its statistics. */
-struct image_sink image_sink_of(void *out, size_t channels, const struct batch_norm *norm);
+struct image_sink image_sink_of(void *out, size_t rows, size_t channels, const struct batch_norm *norm);
 
 /** How to write the gradient of y, or the slope of its batch norm. */
-struct image_sink image_slope_of(void *out, size_t channels, const void *y, const struct batch_norm *norm,
+struct image_sink image_slope_of(void *out, size_t rows, size_t channels, const void *y, const struct batch_norm *norm,
                                  float **room);
 
 /** Sums of each of `parts` parts, one after another, in zeroed room. */

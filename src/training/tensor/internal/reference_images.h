@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reference's kernels for images; a part of reference.h, of which reference_f32.c and reference_f64.c include it. */
+/* The reference's kernels for images; included by reference_f32.c and reference_f64.c after reference.h. */
 
 /* ---- batch norm: the formulas of training/tensor/images.h ---- */
 

@@ -48,6 +48,7 @@ enum sink_mode {
 /** An array of activations that is written, `channels` in a row. */
 struct image_sink {
     enum sink_mode mode;
+    bool streams; /**< out is larger than the caches */
     float lower, upper;
     size_t channels;
     void *out;

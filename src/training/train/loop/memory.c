@@ -51,7 +51,7 @@ static uint64_t first_rank_of(const struct train_config *config, const struct mo
     const uint64_t array = description->elements * sizeof(float), read = config->from ? array : 0;
     const bool has_all = choice->zero < 3 && choice->mesh.extent[MESH_DATA] == mesh_ranks(&choice->mesh);
     uint64_t sample = 0;
-    if (config->sample)
+    if (config->sample && model_samples_of(&description->shape) == SAMPLES_OF_TOKENS)
         sample = model_memory(description, WEFT_F32, config->activations, &reader) + (has_all ? 0 : array) +
                  MEMORY_OF_SAMPLE;
     return read > sample ? read : sample;

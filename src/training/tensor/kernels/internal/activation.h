@@ -26,6 +26,10 @@ VECTOR_FUNCTION vector bf16_load_part(const uint16_t *from, size_t count, float 
     return (vector)_mm512_mask_blend_ps(mask, _mm512_set1_ps(other),
                                         _mm512_castsi512_ps(_mm512_slli_epi32(halves, 16)));
 #else
+#if defined(__AVX2__)
+    if (__builtin_expect(count >= LANES, 1))
+        return (vector)_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i_u *)from)), 16);
+#endif
     float lane[LANES];
     for (size_t i = 0; i < LANES; i++) {
         uint32_t bits = i < count ? (uint32_t)from[i] << 16 : 0;
@@ -61,6 +65,14 @@ VECTOR_FUNCTION void bf16_store_part(uint16_t *to, vector x, size_t count)
     else
         _mm256_mask_storeu_epi16(to, (__mmask16)((1u << count) - 1), halves);
 #else
+#if defined(__AVX2__)
+    if (__builtin_expect(count >= LANES, 1)) {
+        const __m256i lanes = (__m256i)rounded;
+        _mm_storeu_si128((__m128i_u *)to,
+                         _mm_packus_epi32(_mm256_castsi256_si128(lanes), _mm256_extracti128_si256(lanes, 1)));
+        return;
+    }
+#endif
     for (size_t i = 0; i < LANES && i < count; i++)
         to[i] = (uint16_t)rounded[i];
 #endif
@@ -142,6 +154,16 @@ VECTOR_FUNCTION float activation_value(float value)
     return value;
 }
 #endif
+
+/** All lanes to memory that is aligned to as many bytes, past the caches where activations are floats. */
+VECTOR_FUNCTION void activation_stream(activation *to, vector x)
+{
+#if defined(KERNELS_BF16) || defined(KERNELS_F16)
+    activation_store_part(to, x, LANES);
+#else
+    vector_stream(to, x);
+#endif
+}
 
 /** All lanes, from memory that has them. */
 VECTOR_FUNCTION vector activation_load(const activation *from)

@@ -43,24 +43,63 @@ static size_t gathered_stride(size_t columns)
 
 /* ---- packing weights ---- */
 
-static void convolution_pack(const struct packing *packing, size_t first, size_t count, const void *weights_,
+#define PACKED_CHANNELS 16 /* at once: a line of the cache */
+#define PACKED_PANELS   16 /* at once: so much of a row of the weights is read */
+
+/* Columns are far apart in the weights: read some channels of a column at once. */
+static void pack_columns(const struct packing *packing, size_t panel, const activation *weights, float *packed)
+{
+    const size_t column = panel * PANEL, rest = packing->columns - column, columns = rest < PANEL ? rest : PANEL,
+                 taps = packing->taps, channels = packing->channels;
+    float *to = packed + panel * taps * channels * PANEL;
+    for (size_t first = 0; first < channels; first += PACKED_CHANNELS) {
+        const size_t last = first + PACKED_CHANNELS < channels ? first + PACKED_CHANNELS : channels;
+        for (size_t j = 0; j < columns; j++) {
+            const activation *from = weights + (column + j) * packing->column;
+            for (size_t i = first; i < last; i++)
+                for (size_t t = 0; t < taps; t++)
+                    to[(t * channels + i) * PANEL + j] =
+                        activation_value(from[i * packing->channel + packing->places[t]]);
+        }
+    }
+}
+
+/* Columns are neighbors in the weights: read a long piece of a channel at once. */
+static void pack_channels(const struct packing *packing, size_t first, size_t count, const activation *weights,
+                          float *packed)
+{
+    const size_t taps = packing->taps, channels = packing->channels, step = packing->column;
+    for (size_t i = 0; i < channels; i++)
+        for (size_t panel = first; panel < first + count; panel++) {
+            const size_t column = panel * PANEL, rest = packing->columns - column,
+                         columns = rest < PANEL ? rest : PANEL;
+            const activation *from = weights + i * packing->channel + column * step;
+            float *to = packed + (panel * taps * channels + i) * PANEL;
+            for (size_t t = 0; t < taps; t++, to += channels * PANEL) {
+                const activation *tap = from + packing->places[t];
+                if (step == 1)
+                    for (size_t j = 0; j < columns; j += LANES)
+                        vector_store(to + j, activation_load_part(tap + j, columns - j, 0));
+                else
+                    for (size_t j = 0; j < columns; j++)
+                        to[j] = activation_value(tap[j * step]);
+            }
+        }
+}
+
+static void convolution_pack(const struct packing *packing, size_t first, size_t count, const void *weights,
                              float *packed)
 {
-    const activation *weights = weights_;
-    const size_t inner = packing->taps * packing->channels;
-    for (size_t panel = first; panel < first + count; panel++) {
-        float *to = packed + panel * inner * PANEL;
-        const size_t column = panel * PANEL,
-                     columns = packing->columns - column < PANEL ? packing->columns - column : PANEL;
-        if (columns < PANEL)
-            memset(to, 0, inner * PANEL * sizeof *to);
-        /* Taps of a channel are neighbors in the weights: read each line of the cache once. */
-        for (size_t i = 0; i < packing->channels; i++)
-            for (size_t j = 0; j < columns; j++) {
-                const activation *from = weights + (column + j) * packing->column + i * packing->channel;
-                for (size_t t = 0; t < packing->taps; t++)
-                    to[(t * packing->channels + i) * PANEL + j] = activation_value(from[packing->places[t]]);
-            }
+    const size_t panel_floats = packing->taps * packing->channels * PANEL;
+    if ((first + count) * PANEL > packing->columns)
+        memset(packed + (first + count - 1) * panel_floats, 0, panel_floats * sizeof *packed);
+    for (size_t panel = first; panel < first + count; panel += PACKED_PANELS) {
+        const size_t rest = first + count - panel, now = rest < PACKED_PANELS ? rest : PACKED_PANELS;
+        if (packing->column < packing->channel)
+            pack_channels(packing, panel, now, weights, packed);
+        else
+            for (size_t k = 0; k < now; k++)
+                pack_columns(packing, panel + k, weights, packed);
     }
 }
 
@@ -118,10 +157,11 @@ VECTOR_FUNCTION void gather_run(const struct gather *gather, const struct image_
 
 /* Columns column to column + columns - 1 of rows of the left matrix. Tap by tap; what is written beyond one is overwritten by
  * the next, and beyond a row, there is room. */
-VECTOR_FUNCTION void gather_rows_of(const struct gather *gather, const struct image_source *source,
+VECTOR_FUNCTION void gather_rows_of(const struct gather *gather, const struct image_source *from,
                                     const enum source_mode mode, size_t column, size_t columns, size_t first,
                                     size_t rows, float *to, size_t stride)
 {
+    const struct image_source copy = *from, *source = &copy; /* which no store into an array can change */
     const size_t channels = source->channels;
     struct gathered_row row = gathered_row(gather, first);
     for (size_t i = 0; i < rows; i++, row = gathered_next(gather, row), to += stride) {
@@ -273,14 +313,16 @@ static void convolution_product_rows(const struct gather *gather, const struct i
 /* ---- the gradient of weights ---- */
 
 /* Rows of `source`, in panels. */
-VECTOR_FUNCTION void panels_of(const struct image_source *source, const enum source_mode mode, size_t first,
-                               size_t rows, float *to)
+VECTOR_FUNCTION void panels_of(const struct image_source *from, const enum source_mode mode, size_t first, size_t rows,
+                               float *to)
 {
-    for (size_t c = 0; c < source->channels; c += LANES) {
-        float *panel = to + c / PANEL * PANEL * rows + c % PANEL;
-        for (size_t i = 0; i < rows; i++)
-            vector_store(panel + i * PANEL,
-                         source_load(source, mode, (first + i) * source->channels, c, source->channels - c));
+    const struct image_source copy = *from, *source = &copy; /* which no store into an array can change */
+    for (size_t i = 0; i < rows; i++) {
+        float *place = to + i * PANEL;
+        for (size_t c = 0; c < source->channels; c += PANEL, place += rows * PANEL)
+            for (size_t k = c; k < c + PANEL && k < source->channels; k += LANES)
+                vector_store(place + k - c,
+                             source_load(source, mode, (first + i) * source->channels, k, source->channels - k));
     }
     if ((source->channels - 1) % PANEL < LANES) { /* the second half of the last panel */
         float *panel = to + source->channels / PANEL * PANEL * rows + LANES;

@@ -20,9 +20,10 @@ VECTOR_FUNCTION vector source_load(const struct image_source *source, const enum
 
 /* Channels first to first + count - 1 of `rows` rows that follow each other, to rows of `to` that are `stride` floats apart.
  * Elements after a row are overwritten up to a multiple of LANES. */
-VECTOR_FUNCTION void source_rows_of(const struct image_source *source, const enum source_mode mode, size_t row,
+VECTOR_FUNCTION void source_rows_of(const struct image_source *from, const enum source_mode mode, size_t row,
                                     size_t rows, size_t first, size_t count, float *to, size_t stride)
 {
+    const struct image_source copy = *from, *source = &copy; /* which no store into an array can change */
     for (size_t i = 0; i < rows; i++, to += stride)
         for (size_t c = 0; c < count; c += LANES)
             vector_store(to + c, source_load(source, mode, (row + i) * source->channels, first + c, count - c));
@@ -75,50 +76,59 @@ VECTOR_FUNCTION void sums_add(struct image_sums *sums, size_t c, size_t count, v
     vector_store_part(sums->second + c, vector_load_part(sums->second + c, count, 0) + second, count);
 }
 
-#define SINK_COLUMNS 4 /* registers of a column of a tile: two lines of the cache */
+#define SINK_VECTORS 16 /* of a block of channels: rows are written in long pieces, and the sums stay in the L1 cache */
 
-/* `registers` x LANES channels from `c` of all rows. */
-VECTOR_FUNCTION void sink_columns(const struct image_sink *sink, const enum sink_mode mode,
-                                  const struct image_tile *tile, size_t c, const size_t registers,
-                                  struct image_sums *sums)
+/* At most SINK_VECTORS vectors of all rows, from channel `c` of the tile. */
+VECTOR_FUNCTION void sink_block(const struct image_sink *to, const enum sink_mode mode, const bool streams,
+                                const struct image_tile *tile, size_t c, size_t count, struct image_sums *sums)
 {
-    const size_t channel = tile->channel + c;
-    vector first[SINK_COLUMNS] = {{0}}, second[SINK_COLUMNS] = {{0}};
-    for (size_t i = 0; i < tile->rows; i++) {
-        const size_t at = tile->places[i] * sink->channels + channel;
-#pragma GCC unroll 4
-        for (size_t k = 0; k < registers; k++) {
-            const size_t rest = registers == 1 ? tile->count - c : LANES, of = channel + k * LANES;
-            vector result = vector_load(tile->results + i * tile->stride + c + k * LANES);
+    const struct image_sink sink = *to; /* a copy, which no store into an array can change */
+    const size_t channel = tile->channel + c, rows = tile->rows, stride = tile->stride;
+    const size_t *places = tile->places;
+    const float *results = tile->results + c, *pivots = mode == SINK_STATISTICS ? sums->pivots : NULL;
+    vector first[SINK_VECTORS], second[SINK_VECTORS];
+    for (size_t k = 0; k < SINK_VECTORS; k++)
+        first[k] = second[k] = (vector){0};
+    for (size_t i = 0; i < rows; i++, results += stride) {
+        const size_t at = places[i] * sink.channels + channel;
+        activation *out = (activation *)sink.out + at;
+        const activation *of_y = mode == SINK_SLOPE ? (const activation *)sink.y + at : NULL;
+        for (size_t j = 0, k = 0; j < count; j += LANES, k++) {
+            const size_t rest = count - j;
+            vector result = vector_load(results + j);
             if (mode == SINK_STATISTICS) {
-                const vector distance = result - vector_load_part(sums->pivots + of, rest, 0);
+                const vector distance = result - vector_load_part(pivots + channel + j, rest, 0);
                 first[k] += distance;
                 second[k] = vector_multiply_add(distance, distance, second[k]);
             } else if (mode == SINK_SLOPE) {
-                const vector y = activation_load_part((const activation *)sink->y + at + k * LANES, rest, 0);
-                result = slope_of(sink, of, rest, y, result);
+                const vector y = activation_load_part(of_y + j, rest, 0);
+                result = slope_of(&sink, channel + j, rest, y, result);
                 first[k] += result;
-                second[k] = vector_multiply_add(result, sink_normalized(sink, of, rest, y), second[k]);
+                second[k] = vector_multiply_add(result, sink_normalized(&sink, channel + j, rest, y), second[k]);
             }
-            activation_store_part((activation *)sink->out + at + k * LANES, result, rest);
+            if (streams)
+                activation_stream(out + j, result);
+            else
+                activation_store_part(out + j, result, rest);
         }
     }
     if (mode != SINK_PLAIN)
-#pragma GCC unroll 4
-        for (size_t k = 0; k < registers; k++)
-            sums_add(sums, channel + k * LANES, registers == 1 ? tile->count - c : LANES, first[k], second[k]);
+        for (size_t j = 0, k = 0; j < count; j += LANES, k++)
+            sums_add(sums, channel + j, count - j, first[k], second[k]);
 }
 
 VECTOR_FUNCTION void sink_tile_of(const struct image_sink *sink, const enum sink_mode mode,
                                   const struct image_tile *tile, struct image_sums *sums)
 {
-    size_t c = 0;
-    for (; c + SINK_COLUMNS * LANES <= tile->count; c += SINK_COLUMNS * LANES)
-        sink_columns(sink, mode, tile, c, SINK_COLUMNS, sums);
-    for (; c + 2 * LANES <= tile->count; c += 2 * LANES)
-        sink_columns(sink, mode, tile, c, 2, sums);
-    for (; c < tile->count; c += LANES)
-        sink_columns(sink, mode, tile, c, 1, sums);
+    const size_t block = SINK_VECTORS * LANES, alignment = LANES * sizeof(activation);
+    const bool streams = sink->streams && (uintptr_t)sink->out % alignment == 0 && sink->channels % LANES == 0;
+    for (size_t c = 0; c < tile->count; c += block) {
+        const size_t rest = tile->count - c, count = rest < block ? rest : block;
+        if (streams)
+            sink_block(sink, mode, true, tile, c, count, sums);
+        else
+            sink_block(sink, mode, false, tile, c, count, sums);
+    }
 }
 
 static void sink_tile(const struct image_sink *sink, const struct image_tile *tile, struct image_sums *sums)
@@ -172,29 +182,41 @@ static void normalize(const struct image_source *y, size_t first, size_t rows, c
         }
 }
 
+/* At most SINK_VECTORS vectors of rows first to last - 1, from channel `c`. */
+static void normalize_backward_block(const struct image_sink *to, size_t first, size_t last, size_t c, size_t count,
+                                     const float *x, float *gradient, struct image_sums *sums)
+{
+    const struct image_sink copy = *to, *sink = &copy; /* which no store into an array can change */
+    const vector lower = vector_of(sink->lower), upper = vector_of(sink->upper);
+    vector of_bias[SINK_VECTORS], of_gain[SINK_VECTORS];
+    for (size_t k = 0; k < SINK_VECTORS; k++)
+        of_bias[k] = of_gain[k] = (vector){0};
+    for (size_t row = first; row < last; row++)
+        for (size_t j = 0, k = 0; j < count; j += LANES, k++) {
+            const size_t at = row * sink->channels + c + j, rest = count - j, channel = c + j;
+            const vector y = activation_load_part((const activation *)sink->y + at, rest, 0);
+            vector z = vector_multiply_add(y, vector_load_part(sink->factors + channel, rest, 0),
+                                           vector_load_part(sink->offsets + channel, rest, 0));
+            if (x)
+                z += vector_load_part(x + at, rest, 0);
+            const vector_bits passes = (z > lower) & (z < upper);
+            const vector d = (vector)((vector_bits)vector_load_part(gradient + at, rest, 0) & passes);
+            of_bias[k] += d;
+            of_gain[k] = vector_multiply_add(d, sink_normalized(sink, channel, rest, y), of_gain[k]);
+            vector_store_part(gradient + at, d, rest);
+            activation_store_part((activation *)sink->out + at, d, rest);
+        }
+    for (size_t j = 0, k = 0; j < count; j += LANES, k++)
+        sums_add(sums, c + j, count - j, of_bias[k], of_gain[k]);
+}
+
 static void normalize_backward(const struct image_sink *sink, size_t first, size_t rows, const float *x,
                                float *gradient, struct image_sums *sums)
 {
-    const vector lower = vector_of(sink->lower), upper = vector_of(sink->upper);
-    for (size_t tile = first; tile < first + rows; tile += IMAGE_TILE)
-        for (size_t c = 0; c < sink->channels; c += LANES) {
-            const size_t rest = sink->channels - c,
-                         last = first + rows - tile < IMAGE_TILE ? first + rows : tile + IMAGE_TILE;
-            vector of_bias = {0}, of_gain = {0};
-            for (size_t row = tile; row < last; row++) {
-                const size_t at = row * sink->channels + c;
-                const vector y = activation_load_part((const activation *)sink->y + at, rest, 0);
-                vector z = vector_multiply_add(y, vector_load_part(sink->factors + c, rest, 0),
-                                               vector_load_part(sink->offsets + c, rest, 0));
-                if (x)
-                    z += vector_load_part(x + at, rest, 0);
-                const vector_bits passes = (z > lower) & (z < upper);
-                const vector d = (vector)((vector_bits)vector_load_part(gradient + at, rest, 0) & passes);
-                of_bias += d;
-                of_gain = vector_multiply_add(d, sink_normalized(sink, c, rest, y), of_gain);
-                vector_store_part(gradient + at, d, rest);
-                activation_store_part((activation *)sink->out + at, d, rest);
-            }
-            sums_add(sums, c, rest, of_bias, of_gain);
+    const size_t block = SINK_VECTORS * LANES, last = first + rows;
+    for (size_t tile = first; tile < last; tile += IMAGE_TILE)
+        for (size_t c = 0; c < sink->channels; c += block) {
+            const size_t rest = sink->channels - c, end = last - tile < IMAGE_TILE ? last : tile + IMAGE_TILE;
+            normalize_backward_block(sink, tile, end, c, rest < block ? rest : block, x, gradient, sums);
         }
 }

@@ -83,6 +83,18 @@ VECTOR_FUNCTION void vector_store_part(float *to, vector x, size_t count)
 #endif
 }
 
+/** All lanes to aligned memory, past the caches where the processor can: for arrays that are larger than these. */
+VECTOR_FUNCTION void vector_stream(float *to, vector x)
+{
+#if defined(__AVX512F__)
+    _mm512_stream_ps(to, (__m512)x);
+#elif defined(__AVX2__)
+    _mm256_stream_ps(to, (__m256)x);
+#else
+    vector_store(to, x);
+#endif
+}
+
 /** The first `count` lanes of x (all, where that is LANES or more), 0 in the rest, even for NaNs. */
 VECTOR_FUNCTION vector vector_keep(vector x, size_t count)
 {
