@@ -56,8 +56,8 @@ class Gpt2(nn.Module):
         return F.cross_entropy(F.linear(self.ln_f(x), self.wte.weight).view(-1, VOCABULARY), targets.view(-1))
 
 
-def main():
-    parser = argparse.ArgumentParser()
+def step_arguments(parser):
+    """The arguments of a peer whose steps are timed, and `ranks`, after PyTorch is set up for them."""
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--sequence", type=int, default=64)
     parser.add_argument("--threads", type=int, default=1)
@@ -65,33 +65,44 @@ def main():
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--warm", type=int, default=3)
     chosen = parser.parse_args()
+    chosen.ranks = int(os.environ.get("WORLD_SIZE", 1))
     torch.set_num_threads(chosen.threads)
     torch.manual_seed(1)
-    ranks, rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
-    model = step_model = Gpt2()
-    if ranks > 1:
+    return chosen
+
+
+def time_steps(chosen, model, batch):
+    """Train on a rank's part of a batch, the arguments of a model that returns its loss, and print the median step."""
+    step_model = model
+    if chosen.ranks > 1:
         torch.distributed.init_process_group("gloo")
         step_model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
     parameters = list(model.parameters())
     optimizer = torch.optim.AdamW([{"params": [p for p in parameters if p.dim() > 1], "weight_decay": 0.1},
                                    {"params": [p for p in parameters if p.dim() == 1], "weight_decay": 0.0}],
                                   lr=1e-4, betas=(0.9, 0.95))
-    tokens = torch.randint(VOCABULARY, (chosen.batch // ranks, chosen.sequence + 1))
     seconds = []
     for _ in range(chosen.warm + chosen.steps):
         begin = time.perf_counter()
         with torch.autocast("cpu", torch.bfloat16, enabled=chosen.precision == "bf16"):
-            loss = step_model(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous())
+            loss = step_model(*batch)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=False)
         seconds.append(time.perf_counter() - begin)
-    if rank == 0:
+    if int(os.environ.get("RANK", 0)) == 0:
         print(json.dumps({"step_ms": statistics.median(seconds[chosen.warm:]) * 1e3, "loss": loss.item(),
                           "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
                           "torch": torch.__version__, "kernels": torch.backends.cpu.get_cpu_capability()
                           if hasattr(torch.backends, "cpu") else os.environ.get("ATEN_CPU_CAPABILITY", "")}), flush=True)
 
 
-main()
+def main():
+    chosen = step_arguments(argparse.ArgumentParser())
+    tokens = torch.randint(VOCABULARY, (chosen.batch // chosen.ranks, chosen.sequence + 1))
+    time_steps(chosen, Gpt2(), (tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()))
+
+
+if __name__ == "__main__":
+    main()

@@ -37,9 +37,9 @@ static void every_shape_goes_out_and_comes_back(void **state)
         struct error error = {0};
         char *text;
         assert_int_equal(model_describe(&sizes[i].shape, &described, NULL), WEFT_OK);
-        if (strcmp(described->shape.kind, "mlp") == 0) { /* nobody else has such models */
+        if (described->shape.image || strcmp(described->shape.kind, "mlp") == 0) { /* nobody else describes them so */
             assert_int_equal(public_config_format(&described->shape, WEFT_BF16, &text, &error), WEFT_ERROR_ARGUMENT);
-            assert_non_null(strstr(error.text, "kind 'mlp' has no public form"));
+            assert_non_null(strstr(error.text, "' has no public form"));
             model_description_free(described);
             continue;
         }
