@@ -4,7 +4,7 @@
  * normalized once, into a ring of `kernel` lines with the padding around them.
  */
 
-#define LINES_FLOATS    (32 * 1024) /* of the lines of a window, at most, unless a block is DEPTHWISE_LEAST wide */
+#define LINES_FLOATS    (48 * 1024) /* of the lines of a window, at most, unless a block is DEPTHWISE_LEAST wide */
 #define DEPTHWISE_LEAST 32          /* channels: two lines of the cache */
 
 /* A ring of lines: line y is at y % kernel. */
