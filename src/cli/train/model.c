@@ -246,12 +246,13 @@ static const struct command command_model_show = {
     .summary = "show the layers of a network, their parameters and what they cost",
     .description =
         "NAME is a size by name (weft model list) or, with a slash or ending in .yaml or .yml, a file that "
-        "describes a network: \"kind: llama\" (gpt, llama, mlp) or \"like: gpt2\", which starts from that size, "
+        "describes a network: \"kind: llama\" (gpt, llama, mlp, mobilenet-v1, mobilenet-v2, resnet) or \"like: gpt2\", which starts from that size, "
         "then the numbers that weft train has options for: layers, heads, kv_heads, width, hidden, window, "
-        "context, vocabulary; and rotary_base, norm_epsilon, untied. Values that have a default may be left "
+        "context, vocabulary; and rotary_base, norm_epsilon, untied. Networks of images have layers (resnet), image "
+        "(height and width, pixels), channels, classes, multiplier and norm_epsilon. Values that have a default may be left "
         "out.\n\n"
-        "Operations are floating-point operations per token. Bytes are those needed to train one micro-batch, "
-        "divided by its tokens. Layers share their scratch memory.",
+        "Operations are floating-point operations per token or image. Bytes are those needed to train one micro-batch, "
+        "divided by its tokens or images. Layers share their scratch memory.",
     .examples = "weft model show gpt2 --short\nweft model show mlp-micro --batch 4\n"
                 "weft model show ./model.yaml --json\n",
     .words = "NAME",
