@@ -8,12 +8,12 @@
  *   - nanoGPT shards: a name that ends in ".bin" and no such header: uint16 tokens, little-endian, nothing else;
  *   - any other file: text. Its bytes are the tokens, vocabulary 256; or, where the options have a tokenizer, the text
  *     is encoded when it is opened (text_reader.h), into memory.
- * A dataset is one file, several files of one format, or directories of them (their .bin files, or if there are none their
- * .txt files, or their .tsv files, by name). Files are read as samples are asked for, and stay open.
+ * A dataset is one file, several files of one format, or directories of them (their .bin files, or if there are none
+ * their .txt files, or their .tsv files, by name). Files are read as samples are asked for, and stay open.
  *
  * The split: files whose name has the word "val" are held out (for a
- * single "train.bin" also the "val.bin" in the same directory). Without such a name the last tenth of all tokens is held
- * out, at least one sample.
+ * single "train.bin" also the "val.bin" in the same directory). Without such a name the last tenth of all tokens is
+ * held out, at least one sample.
  *
  * The order. A sample is `sequence` + 1 neighboring tokens of one file: inputs, and targets one further. In each epoch
  * the training files are cut into as many whole samples as fit, touching (a sample's last target is the next one's
@@ -83,16 +83,16 @@ uint64_t dataset_tokens(const struct dataset *dataset, enum dataset_split split)
 uint64_t dataset_samples(const struct dataset *dataset, enum dataset_split split);
 
 /**
- * Identify a dataset by its tokens. Up to 4 Mi tokens are hashed completely. Of larger datasets, evenly spaced blocks of 4096 tokens
- * are hashed, at least two per file, so that a terabyte takes no longer; a change between the blocks goes undetected.
- * Errors: those of dataset_batch() for files.
+ * Identify a dataset by its tokens. Up to 4 Mi tokens are hashed completely. Of larger datasets, evenly spaced blocks
+ * of 4096 tokens are hashed, at least two per file, so that a terabyte takes no longer; a change between the blocks
+ * goes undetected. Errors: those of dataset_batch() for files.
  */
 weft_status dataset_identify(const struct dataset *dataset, struct dataset_identity *identity, struct error *error);
 
 /**
  * Samples first to first + samples - 1 of a split, counted over all epochs: `tokens` and `targets` receive samples x
- * sequence token numbers each, row by row; either may be NULL. Errors: DATA for a token outside the vocabulary, named with file and place,
- * and for a file that was truncated since it was opened; SYSTEM for one that cannot be read.
+ * sequence token numbers each, row by row; either may be NULL. Errors: DATA for a token outside the vocabulary, named
+ * with file and place, and for a file that was truncated since it was opened; SYSTEM for one that cannot be read.
  */
 weft_status dataset_batch(const struct dataset *dataset, enum dataset_split split, uint64_t first, uint64_t samples,
                           int32_t *tokens, int32_t *targets, struct error *error);

@@ -7,8 +7,8 @@
 
 /**
  * The files of `count` paths: a directory stands for its .bin files, otherwise its .txt files, otherwise its .tsv
- * files, sorted by name. For a single "train" file the "val" file in the same directory is added. Free with string_list_free(); on an
- * error `files` is empty.
+ * files, sorted by name. For a single "train" file the "val" file in the same directory is added. Free with
+ * string_list_free(); on an error `files` is empty.
  */
 weft_status data_files_find(const char *const *paths, size_t count, struct string_list *files, struct error *error);
 

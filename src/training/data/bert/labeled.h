@@ -12,12 +12,12 @@
  * directory stands for its .txt files, or its .tsv files if it has no .txt files.
  *
  * The split: files whose name has the word "val" or "test" are held out (for a single "train.tsv" also the "val.tsv" in
- * the same directory). Without such a name the last tenth of a permutation of all texts by the seed is held out, at least
- * one.
+ * the same directory). Without such a name the last tenth of a permutation of all texts by the seed is held out, at
+ * least one.
  *
- * A sample is [CLS] text [SEP] or [CLS] text [SEP] second text [SEP], and padding. A text that is too long loses its end;
- * of two texts the longer one does. In each epoch the texts come in a pseudo-random permutation. tokens, segments, lengths
- * and labels are read.
+ * A sample is [CLS] text [SEP] or [CLS] text [SEP] second text [SEP], and padding. A text that is too long loses its
+ * end; of two texts the longer one does. In each epoch the texts come in a pseudo-random permutation. tokens, segments,
+ * lengths and labels are read.
  *
  * Texts are encoded into memory when the source is opened.
  */

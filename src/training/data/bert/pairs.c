@@ -137,6 +137,15 @@ static uint64_t pairs_take(const struct documents *documents, uint64_t document,
     return end;
 }
 
+/* Move a place for `tokens` tokens towards its document's beginning, until the rest of the document has so many. */
+static uint64_t pairs_move_back(const struct documents *documents, uint64_t document, uint64_t first, size_t tokens)
+{
+    const uint64_t begin = documents_first_sentence(documents, document), last = documents->documents[document];
+    while (first > begin && documents_span(documents, first, last).count < tokens)
+        first--;
+    return first;
+}
+
 /* A number in [0, bound) other than `not`, which is below `bound`. */
 static uint64_t random_other(uint64_t stream, uint64_t index, uint64_t bound, uint64_t not )
 {
@@ -148,8 +157,7 @@ static struct pair_texts pairs_choose(const struct pairs *pairs, enum dataset_sp
                                       const struct pair_part *part)
 {
     const struct documents *documents = &pairs->documents;
-    const uint64_t begin = documents_first_sentence(documents, part->document),
-                   last = documents->documents[part->document];
+    const uint64_t last = documents->documents[part->document];
     size_t target = pairs->room;
     if (random_uniform(stream, PAIR_IS_SHORT) < SHARE_SHORT)
         target = 2 + random_below(stream, PAIR_SHORT_LENGTH, pairs->room - 1);
@@ -158,8 +166,7 @@ static struct pair_texts pairs_choose(const struct pairs *pairs, enum dataset_sp
         first += random_below(stream, PAIR_START, part->count);
     if (first > last - 2)
         first = last - 2;
-    while (first > begin && documents_span(documents, first, last).count < target)
-        first--;
+    first = pairs_move_back(documents, part->document, first, target);
     const uint64_t end = pairs_take(documents, part->document, first, 2, target);
     const uint64_t middle = first + 1 + random_below(stream, PAIR_SPLIT, end - first - 1);
     struct pair_texts texts = {.one = documents_span(documents, first, middle)};
@@ -172,9 +179,10 @@ static struct pair_texts pairs_choose(const struct pairs *pairs, enum dataset_sp
                    count = split == DATASET_TRAIN ? documents->held_out : documents->document_count - base;
     const uint64_t other = base + random_other(stream, PAIR_OTHER_DOCUMENT, count, part->document - base);
     const uint64_t other_first = documents_first_sentence(documents, other);
-    const uint64_t start =
-        other_first + random_below(stream, PAIR_OTHER_START, documents->documents[other] - other_first);
     const size_t left = target > texts.one.count ? target - texts.one.count : 1;
+    const uint64_t place =
+        other_first + random_below(stream, PAIR_OTHER_START, documents->documents[other] - other_first);
+    const uint64_t start = pairs_move_back(documents, other, place, left);
     texts.other = documents_span(documents, start, pairs_take(documents, other, start, 1, left));
     return texts;
 }

@@ -2,10 +2,11 @@
 /**
  * Tokenizers: text to token numbers and back. There are two kinds.
  *
- * GPT-2's byte-level byte-pair encoding (Radford et al. 2019; Sennrich et al. 2016). A text is cut into pre-tokens (pretokens.h); a pre-token begins as one token a byte; then, as long as two
- * neighboring tokens are a pair in the list of merges, all occurrences of the pair that is earliest in that list are
- * merged. The numbers are those of the released code, for any text. Any bytes can be encoded, UTF-8 or not, and
- * decoding gives the same bytes back. It is a directory of two files, in the public forms:
+ * GPT-2's byte-level byte-pair encoding (Radford et al. 2019; Sennrich et al. 2016). A text is cut into pre-tokens
+ * (pretokens.h); a pre-token begins as one token a byte; then, as long as two neighboring tokens are a pair in the list
+ * of merges, all occurrences of the pair that is earliest in that list are merged. The numbers are those of the
+ * released code, for any text. Any bytes can be encoded, UTF-8 or not, and decoding gives the same bytes back. It is a
+ * directory of two files, in the public forms:
  *   vocab.json   (or encoder.json) an object: the token's text, in GPT-2's printable alphabet (byte_alphabet.h), to its
  *                number; the numbers are 0 to one less than the number of tokens, each once; every byte is a token
  *   merges.txt   (or vocab.bpe) a merge a line, two tokens with a space between them, earlier ones first; a first line
@@ -67,9 +68,9 @@ enum tokenizer_special {
 
 /**
  * Read the tokenizer in `directory`: WordPiece if it has vocab.txt and no vocab.json. Errors: SYSTEM for a file that
- * cannot be read; DATA, with file and line or token, for malformed files: no JSON object, a number missing, duplicate or
- * too high, a byte without a token, a line that is not two tokens, a merge of or into an unknown token, a merge that is
- * there twice; an empty line of vocab.txt, a token that is there twice, a special one that is missing.
+ * cannot be read; DATA, with file and line or token, for malformed files: no JSON object, a number missing, duplicate
+ * or too high, a byte without a token, a line that is not two tokens, a merge of or into an unknown token, a merge that
+ * is there twice; an empty line of vocab.txt, a token that is there twice, a special one that is missing.
  */
 weft_status tokenizer_open(const char *directory, struct tokenizer **tokenizer, struct error *error);
 void tokenizer_close(struct tokenizer *tokenizer);

@@ -2,14 +2,15 @@
 /**
  * Training a tokenizer: merges learned from text.
  *
- * Byte pairs (Gage 1994; Sennrich et al. 2016). The distinct pre-tokens of the text are counted. Tokens 0 to 255 are the bytes, in GPT-2's order. Then, until the
- * vocabulary is full: of all pairs of neighboring tokens the one that occurs most often is merged everywhere; among
- * equals the one with the lower left token, then with the lower right one. The last token is "<|endoftext|>".
+ * Byte pairs (Gage 1994; Sennrich et al. 2016). The distinct pre-tokens of the text are counted. Tokens 0 to 255 are
+ * the bytes, in GPT-2's order. Then, until the vocabulary is full: of all pairs of neighboring tokens the one that
+ * occurs most often is merged everywhere; among equals the one with the lower left token, then with the lower right
+ * one. The last token is "<|endoftext|>".
  *
  * WordPiece, by the same merges, as Hugging Face's WordPieceTrainer does it. The tokens are the special ones, then the
  * characters that begin words and those that continue words ("##"), each in the order of their bytes, then the merged
- * ones. Of the characters the most frequent are taken, at most 2000 and at most half of the vocabulary. Words with other
- * characters, which are [UNK], and words of more than 255 bytes are left out.
+ * ones. Of the characters the most frequent are taken, at most 2000 and at most half of the vocabulary. Words with
+ * other characters, which are [UNK], and words of more than 255 bytes are left out.
  *
  * The same texts, in any order and divided in any way, give the same tokenizer.
  *

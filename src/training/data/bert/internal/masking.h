@@ -4,9 +4,9 @@
  * al. 2018, "BERT", section 3.1).
  *
  * 15 % of the tokens, rounded, at least one and at most model_masked_predictions(sequence), are chosen at random among
- * those that are not special ([UNK] is), where there are so many. Each becomes [MASK] with probability 0.8, a random token that is not special with
- * probability 0.1, and stays otherwise. With whole words, words are chosen in random order, and those that would exceed
- * the number are left out: there may be fewer predictions then, even none.
+ * those that are not special ([UNK] is), where there are so many. Each becomes [MASK] with probability 0.8, a random
+ * token that is not special with probability 0.1, and stays otherwise. With whole words, words are chosen in random
+ * order, and those that would exceed the number are left out: there may be fewer predictions then, even none.
  */
 #ifndef WEFT_TRAINING_DATA_BERT_INTERNAL_MASKING_H
 #define WEFT_TRAINING_DATA_BERT_INTERNAL_MASKING_H
@@ -30,8 +30,8 @@ weft_status masking_open(const struct bert_data_options *options, const struct s
 void masking_close(struct masking *masking);
 
 /**
- * Mask the first `length` tokens of a row in place. `stream` is the sample's own stream of random numbers. Positions rise;
- * after the last one positions are 0 and targets -1. Returns the number of predictions.
+ * Mask the first `length` tokens of a row in place. `stream` is the sample's own stream of random numbers. Positions
+ * rise; after the last one positions are 0 and targets -1. Returns the number of predictions.
  */
 size_t masking_apply(struct masking *masking, uint64_t stream, int32_t *row, size_t length, int32_t *positions,
                      int32_t *targets);

@@ -25,8 +25,8 @@ struct special_tokens {
 };
 
 /**
- * Check a source's options and take the special tokens from their tokenizer. Errors: ARGUMENT for a sequence that is too
- * short or too long, and for a tokenizer that is not WordPiece; DATA for a vocabulary that is too small.
+ * Check a source's options and take the special tokens from their tokenizer. Errors: ARGUMENT for a sequence that is
+ * too short or too long, and for a tokenizer that is not WordPiece; DATA for a vocabulary that is too small.
  */
 weft_status sample_check_options(const struct bert_data_options *options, struct special_tokens *specials,
                                  struct error *error);

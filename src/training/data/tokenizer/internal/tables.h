@@ -16,8 +16,8 @@ struct merge {
 };
 
 /** The bytes of a token are those that tokenizer_decode() gives: of WordPiece a space before those that begin a word, and
- * no "##" before those that continue one. So tokens are compared with a word that has a space before it, and joining two
- * tokens makes a token. */
+ * no "##" before those that continue one. So tokens are compared with a word that has a space before it, and joining
+ * two tokens makes a token. */
 struct tokenizer {
     enum tokenizer_kind kind;
     struct string_set tokens; /**< a string's number is its token */

@@ -3,7 +3,8 @@
  * The words that WordPiece cuts into tokens: BERT's basic tokenization (Devlin et al. 2018, tokenization.py of the
  * released code; as Hugging Face's BertNormalizer and BertPreTokenizer do it). In this order:
  *
- *   - removed: invalid UTF-8, U+FFFD, NUL, and characters of Unicode's categories C* but tab, line feed and carriage return;
+ *   - removed: invalid UTF-8, U+FFFD, NUL, and characters of Unicode's categories C* but tab, line feed and carriage
+ *     return;
  *   - with strip_accents: canonical decomposition (NFD), and marks (category Mn) are removed;
  *   - with lower_case: each character becomes its simple lower case;
  *   - words end at whitespace (these three, and the categories Z*);
