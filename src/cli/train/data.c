@@ -57,14 +57,15 @@ static weft_status pack_images_of(struct command_call *call, struct error *error
 
 static weft_status data_pack_run(struct command_call *call, struct error *error)
 {
-    if (!chosen.tokenizer && chosen.output && call->word_count == 1 && image_pack_is_for(call->words[0]))
+    const bool images = !chosen.tokenizer && call->word_count == 1 && image_pack_is_for(call->words[0]);
+    if (images && chosen.output)
         return pack_images_of(call, error);
     if (!chosen.tokenizer || !chosen.output)
-        return error_set(
-            error, WEFT_ERROR_ARGUMENT, "%s needs --%s: %s", call->name, chosen.tokenizer ? "output" : "tokenizer",
-            chosen.tokenizer ? "the directory to make"
-                             : "a directory with vocab.json and merges.txt; weft data tokenizer makes one (only a "
-                               "directory with a directory per class, for images, needs none)");
+        return error_set(error, WEFT_ERROR_ARGUMENT, "%s needs --%s: %s", call->name,
+                         chosen.tokenizer || images ? "output" : "tokenizer",
+                         chosen.tokenizer || images
+                             ? "the directory to make"
+                             : "a directory with vocab.json and merges.txt; weft data tokenizer makes one");
     const struct pack_options pack = {
         .tokenizer = chosen.tokenizer,
         .output = chosen.output,

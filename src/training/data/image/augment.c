@@ -184,7 +184,7 @@ static void adjust_contrast(float *pixels, size_t count, uint32_t channels, floa
     double sum = 0;
     for (size_t i = 0; i < count; i += channels)
         sum += (double)gray_of(pixels + i, channels);
-    const float mean = (float)(sum / (double)(count / channels));
+    const float mean = (float)(sum * channels / (double)count);
     for (size_t i = 0; i < count; i++)
         pixels[i] = clamp_color(mean + factor * (pixels[i] - mean));
 }
@@ -239,7 +239,7 @@ static void move_pixels(float *pixels, uint32_t size, uint32_t channels, int32_t
 static void normalize_pixels(const struct image_normalization *normalization, float *pixels, size_t count,
                              uint32_t channels)
 {
-    float scale[3], shift[3];
+    float scale[3] = {0}, shift[3] = {0};
     for (uint32_t c = 0; c < channels; c++) {
         scale[c] = (float)(1 / (255 * normalization->deviation[c]));
         shift[c] = (float)(-normalization->mean[c] / normalization->deviation[c]);

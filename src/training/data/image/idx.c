@@ -68,7 +68,7 @@ static uint32_t idx_number(const uint8_t *bytes)
 /* The header, and how many values follow it. */
 static weft_status idx_read_header(struct idx_input *input, struct idx *idx, uint64_t *count, struct error *error)
 {
-    uint8_t magic[4], sizes[4 * IDX_DIMENSIONS_MOST];
+    uint8_t magic[4], sizes[4 * IDX_DIMENSIONS_MOST] = {0};
     size_t taken;
     weft_status status = idx_take(input, magic, sizeof magic, &taken, error);
     if (status != WEFT_OK)
@@ -81,13 +81,14 @@ static weft_status idx_read_header(struct idx_input *input, struct idx *idx, uin
             "it again",
             input->path, IDX_DIMENSIONS_MOST);
     idx->dimensions = magic[3];
-    status = idx_take(input, sizes, 4 * idx->dimensions, &taken, error);
-    if (status == WEFT_OK && taken < 4 * idx->dimensions)
+    const size_t bytes = (size_t)idx->dimensions * 4;
+    status = idx_take(input, sizes, bytes, &taken, error);
+    if (status == WEFT_OK && taken < bytes)
         status = idx_cut(input, error);
     const uint64_t most = (uint64_t)input->size * (input->compressed ? IDX_EXPANSION : 1);
     *count = 1;
     for (uint32_t i = 0; i < idx->dimensions && status == WEFT_OK; i++) {
-        idx->sizes[i] = idx_number(sizes + 4 * i);
+        idx->sizes[i] = idx_number(sizes + (size_t)i * 4);
         if (idx->sizes[i] == 0)
             status = error_set(error, WEFT_ERROR_DATA, "dimension %" PRIu32 " of the idx file '%s' is 0; get it again",
                                i + 1, input->path);
@@ -104,7 +105,7 @@ static weft_status idx_read_header(struct idx_input *input, struct idx *idx, uin
 
 static weft_status idx_read_values(struct idx_input *input, struct idx *idx, struct error *error)
 {
-    uint64_t count = 0;
+    uint64_t count = 1;
     size_t taken;
     uint8_t more;
     weft_status status = idx_read_header(input, idx, &count, error);

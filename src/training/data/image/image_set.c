@@ -81,18 +81,19 @@ static weft_status hold_out_tenth(struct image_set *set, struct error *error)
 {
     const struct image_list *train = &set->splits[DATASET_TRAIN];
     const size_t count = train->count;
-    struct image_draw *draws = malloc((count + 1) * sizeof *draws);
+    struct image_draw *draws = count <= UINT32_MAX ? malloc((count + 1) * sizeof *draws) : NULL;
     bool *held = calloc(count + 1, sizeof *held);
-    weft_status status = draws && held && count <= UINT32_MAX
-                             ? WEFT_OK
-                             : error_memory(error, count * sizeof *draws, "the choice of held-out images");
+    if (!draws || !held) {
+        free(draws);
+        free(held);
+        return error_memory(error, count * sizeof *draws, "the choice of held-out images");
+    }
     size_t chosen = 0;
-    for (size_t i = 0; i < count && status == WEFT_OK; i++)
+    for (size_t i = 0; i < count; i++)
         draws[i] = (struct image_draw){hash_text(set->names + train->entries[i].name, 0), train->entries[i].label,
                                        (uint32_t)i};
-    if (status == WEFT_OK)
-        qsort(draws, count, sizeof *draws, compare_draws);
-    for (size_t i = 0, end; i < count && status == WEFT_OK; i = end) {
+    qsort(draws, count, sizeof *draws, compare_draws);
+    for (size_t i = 0, end; i < count; i = end) {
         for (end = i; end < count && draws[end].label == draws[i].label; end++)
             ;
         const size_t images = end - i, tenth = images < 10 ? images > 1 : images / 10;
@@ -100,8 +101,7 @@ static weft_status hold_out_tenth(struct image_set *set, struct error *error)
             held[draws[i + j].index] = true;
         chosen += tenth;
     }
-    if (status == WEFT_OK)
-        status = move_held_out(set, held, chosen, error);
+    weft_status status = move_held_out(set, held, chosen, error);
     free(draws);
     free(held);
     return status;

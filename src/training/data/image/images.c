@@ -83,7 +83,7 @@ static weft_status make_sample(const struct images *images, struct image_maker *
 }
 
 /* A random class in place of a target, with the probability of label smoothing. */
-static int32_t smooth_target(const struct images *images, uint64_t number, unsigned which, int32_t label)
+static int32_t smooth_target(const struct images *images, uint64_t number, uint64_t which, int32_t label)
 {
     const uint64_t stream = random_bits(images->options.seed ^ STREAM_SMOOTH, number);
     if (random_uniform(stream, 2 * which) >= images->options.augment.smoothing)
@@ -255,7 +255,9 @@ static weft_status images_identify(const struct sample_source *source, struct da
     const struct image_set *set = &images_of(source)->set;
     struct dataset_identity found = {0};
     struct image_fetch *fetch = calloc(1, sizeof *fetch);
-    weft_status status = fetch ? WEFT_OK : error_memory(error, sizeof *fetch, "the bytes of an image");
+    weft_status status = WEFT_OK;
+    if (!fetch)
+        return error_memory(error, sizeof *fetch, "the bytes of an image");
     for (int split = 0; split < 2 && status == WEFT_OK; split++) {
         const struct image_list *list = &set->splits[split];
         const size_t images = list->count < IDENTITY_IMAGES ? list->count : IDENTITY_IMAGES;
@@ -270,8 +272,7 @@ static weft_status images_identify(const struct sample_source *source, struct da
     }
     if (status == WEFT_OK)
         *identity = found;
-    if (fetch)
-        free(fetch->bytes);
+    free(fetch->bytes);
     free(fetch);
     return status;
 }

@@ -154,7 +154,8 @@ static weft_status png_read(struct png_reading *reading, const struct image_requ
     png_set_scale_16(png);
     const bool interlaced = png_set_interlace_handling(png) > 1;
     png_read_update_info(png, reading->info);
-    status = png_allocate_rows(reading, png_get_rowbytes(png, reading->info), interlaced ? height : 1);
+    const size_t row_bytes = png_get_rowbytes(png, reading->info);
+    status = png_allocate_rows(reading, row_bytes, interlaced ? height : 1);
     if (status == WEFT_OK)
         status = image_allocate(image, region.height, region.width, request->channels, reading->error);
     if (status != WEFT_OK)
@@ -165,7 +166,7 @@ static weft_status png_read(struct png_reading *reading, const struct image_requ
     if (interlaced)
         png_read_image(png, reading->pointers);
     for (uint32_t y = 0; y < region.y + region.height; y++) {
-        uint8_t *row = reading->pointers[interlaced ? y : 0];
+        uint8_t *row = reading->rows + (interlaced ? y * row_bytes : 0);
         if (!interlaced)
             png_read_row(png, row, NULL);
         if (y >= region.y)

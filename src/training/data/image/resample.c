@@ -26,7 +26,7 @@ static weft_status axis_reserve(struct resample_axis *axis, uint32_t results, si
         axis->first = malloc(results * sizeof *axis->first);
         axis->count = malloc(results * sizeof *axis->count);
         if (!axis->first || !axis->count)
-            return error_memory(error, 2 * results * sizeof *axis->first, "places in an image");
+            return error_memory(error, results * (2 * sizeof *axis->first), "places in an image");
         axis->results = results;
     }
     axis->most = most;
