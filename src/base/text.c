@@ -229,30 +229,32 @@ char *text_unprintable_code(const char *text, bool lines, char code[TEXT_CODE_BY
     return code;
 }
 
-/* Levenshtein's distance of two short words. */
+/* How many letters must be inserted, left out, changed or swapped with their neighbors to make one of two short words the
+ * other (Damerau 1964). */
 static size_t distance(const char *a, const char *b)
 {
-    size_t row[64];
-    size_t m = strlen(a), n = strlen(b);
+    size_t rows[3][64];
+    const size_t m = strlen(a), n = strlen(b);
     if (m >= 64 || n >= 64)
         return 64;
     for (size_t j = 0; j <= n; j++)
-        row[j] = j;
+        rows[0][j] = j;
     for (size_t i = 1; i <= m; i++) {
-        size_t diagonal = row[0];
+        size_t *row = rows[i % 3];
+        const size_t *above = rows[(i + 2) % 3], *second = rows[(i + 1) % 3];
         row[0] = i;
         for (size_t j = 1; j <= n; j++) {
-            size_t change = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            size_t best = change;
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
+            size_t best = above[j - 1] + (a[i - 1] != b[j - 1]);
+            if (above[j] + 1 < best)
+                best = above[j] + 1;
             if (row[j - 1] + 1 < best)
                 best = row[j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && second[j - 2] + 1 < best)
+                best = second[j - 2] + 1;
             row[j] = best;
         }
     }
-    return row[n];
+    return rows[m % 3][n];
 }
 
 const char *text_nearest(const char *text, const char *const *names, size_t count)

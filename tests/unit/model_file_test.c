@@ -94,7 +94,7 @@ static void wrong_files_get_their_message(void **state)
     } wrong[] = {
         {"- kind\n", "text, line 1: a description of a network is lines such as 'kind: gpt' and 'layers: 6'"},
         {"gpt\n", "text, line 1: a description of a network is lines such as 'kind: gpt' and 'layers: 6'"},
-        {"layers: 6\n", "text has neither a 'kind' (gpt, llama, "},
+        {"layers: 6\n", "text has neither a 'kind' (bert, gpt, llama, "},
         {"kind: gtp\n", "text, line 1: there is no kind of model 'gtp'; did you mean 'gpt'?"},
         {"kind: [gpt]\n", "text, line 1: 'kind' is a list; it must be a text"},
         {"like: gtp2\n", "text, line 1: there is no model size 'gtp2', did you mean 'gpt2'?"},

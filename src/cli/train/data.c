@@ -27,7 +27,7 @@ static const struct cli_option options[] = {
                 "largest number of tokens in a file"),
     CLI_GROUP("For images"),
     CLI_INTEGER("size", 0, "PIXELS", &chosen.size, "0", 0, 16384,
-                "make images smaller whose shorter side is longer than this; 0: keep all as they are"),
+                "make images smaller whose shorter side is longer than this", .default_text = "keep all as they are"),
     CLI_INTEGER("quality", 0, "N", &chosen.quality, "90", 1, 100, "of JPEG images that are made smaller"),
     CLI_BYTES("shard-bytes", 0, "BYTES", &chosen.shard_bytes, "256M", "largest shard"),
     CLI_FLAG("skip-damaged", 0, &chosen.skip_damaged, "leave out images that cannot be decoded"),
