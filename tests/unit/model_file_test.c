@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files that describe a network: what they give, and the message for each way to be wrong. */
 #include "training/model/file/model_file.h"
+#include "training/model/file/shape_json.h"
 #include "training/model/shape.h"
 
 #include <setjmp.h>
@@ -157,12 +158,25 @@ static void a_name_is_a_files_by_its_form(void **state)
     assert_int_equal(file_remove_tree(directory, NULL), WEFT_OK);
 }
 
+/* A checkpoint of before image networks must fit its network. */
+static void shapes_of_text_have_no_numbers_of_images(void **state)
+{
+    struct model_shape shape;
+    struct error error = {0};
+    assert_int_equal(model_shape_find("gpt2", &shape, &error), WEFT_OK);
+    cJSON *json = shape_to_json(&shape);
+    assert_true(cJSON_HasObjectItem(json, "window") && cJSON_HasObjectItem(json, "vocabulary"));
+    assert_false(cJSON_HasObjectItem(json, "image") || cJSON_HasObjectItem(json, "channels") ||
+                 cJSON_HasObjectItem(json, "classes") || cJSON_HasObjectItem(json, "multiplier"));
+    cJSON_Delete(json);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_those_of_the_shape), cmocka_unit_test(a_size_can_be_begun_with_and_changed),
         cmocka_unit_test(every_named_size_reads_back),    cmocka_unit_test(wrong_files_get_their_message),
-        cmocka_unit_test(a_name_is_a_files_by_its_form),
+        cmocka_unit_test(a_name_is_a_files_by_its_form),  cmocka_unit_test(shapes_of_text_have_no_numbers_of_images),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -160,9 +160,9 @@ const struct command command_eval = {
     .group = COMMAND_TRAIN,
     .summary = "measure weights on held-out data",
     .description =
-        "Prints the loss (natural logarithm, mean over tokens), the perplexity and, if the bytes per token are "
-        "known, the bits per byte of a checkpoint or of public GPT-2 or Llama weights, on the part of the data "
-        "that training holds out. The ranks share the sequences. The figures are the same, bit for bit, on any "
+        "Prints the loss (natural logarithm, mean over predictions) of a checkpoint or of public weights on the part of the "
+        "data that training holds out; of a language model also the perplexity and, if the bytes per token are known, "
+        "the bits per byte; of a BERT or an image model the share of predictions that are right. The ranks share the sequences. The figures are the same, bit for bit, on any "
         "number of ranks with the same --micro-batch and --kernels.",
     .examples = "weft eval --data data/bible.txt --checkpoint runs/first\n"
                 "weft run -n 4 -- weft eval --data shards --from gpt2 --json\n",

@@ -136,9 +136,9 @@ static void print_view(const struct train_model_view *view, FILE *output)
         struct model_layer layer;
         view_layer(view, i, &layer);
         fprintf(output, "%-40s %-12s %8zu %12zu %14.0f %14.0f %12.0f %12.0f\n", layer.name, layer.kind,
-                layer.width    ? layer.width
-                : shape->image ? shape->classes
-                               : shape->vocabulary,
+                layer.width      ? layer.width
+                : shape->classes ? shape->classes
+                                 : shape->vocabulary,
                 layer.weights, layer.flops, 2 * layer.flops, (double)layer.kept / view->tokens,
                 (double)layer.scratch / view->tokens);
         if (!chosen.brief)
@@ -246,9 +246,9 @@ static const struct command command_model_show = {
     .summary = "show the layers of a network, their parameters and what they cost",
     .description =
         "NAME is a size by name (weft model list) or, with a slash or ending in .yaml or .yml, a file that "
-        "describes a network: \"kind: llama\" (gpt, llama, mlp, mobilenet-v1, mobilenet-v2, resnet) or \"like: gpt2\", which starts from that size, "
+        "describes a network: \"kind: llama\" (gpt, llama, mlp, bert, mobilenet-v1, mobilenet-v2, resnet) or \"like: gpt2\", which starts from that size, "
         "then the numbers that weft train has options for: layers, heads, kv_heads, width, hidden, window, "
-        "context, vocabulary; and rotary_base, norm_epsilon, untied. Networks of images have layers (resnet), image "
+        "context, vocabulary; and rotary_base, norm_epsilon, untied; of a bert also classes. Networks of images have layers (resnet), image "
         "(height and width, pixels), channels, classes, multiplier and norm_epsilon. Values that have a default may be left "
         "out.\n\n"
         "Operations are floating-point operations per token or image. Bytes are those needed to train one micro-batch, "

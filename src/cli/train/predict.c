@@ -3,6 +3,7 @@
 #include "cli/train/training.h"
 
 #include "base/format/json_put.h"
+#include "base/text.h"
 #include "training/train/inference/predictor.h"
 
 #include <stdlib.h>
@@ -43,6 +44,14 @@ static void rank_classes(const double *probabilities, size_t count, size_t *orde
     }
 }
 
+/* Names come from files: control characters are replaced. */
+static void print_class(FILE *output, const char *separator, const char *name, double probability)
+{
+    char printed[256];
+    snprintf(printed, sizeof printed, "%s", name);
+    fprintf(output, "%s%s %.4f", separator, text_printable(printed), probability);
+}
+
 static weft_status print_classes(FILE *output, const struct predictor *predictor, const char *sample,
                                  const double *probabilities, size_t *order, struct error *error)
 {
@@ -51,8 +60,7 @@ static weft_status print_classes(FILE *output, const struct predictor *predictor
     if (!chosen.json) {
         fprintf(output, "%s: ", sample);
         for (size_t i = 0; i < wanted; i++)
-            fprintf(output, "%s%s %.4f", i ? ", " : "", predictor_class_name(predictor, order[i]),
-                    probabilities[order[i]]);
+            print_class(output, i ? ", " : "", predictor_class_name(predictor, order[i]), probabilities[order[i]]);
         fputc('\n', output);
         return WEFT_OK;
     }
@@ -106,8 +114,12 @@ static weft_status predict_run(struct command_call *call, struct error *error)
     training_prepare_process();
     weft_status status = pretrained_open(chosen.model, &pretrained, error);
     config.pretrained = pretrained;
+    if (status == WEFT_OK && !pretrained_shape(pretrained))
+        status = error_set(error, WEFT_ERROR_ARGUMENT,
+                           "the weights in '%s' do not say of which network they are; take a checkpoint of weft train",
+                           chosen.model);
     if (status == WEFT_OK)
-        status = training_shape_of(chosen.model, NULL, pretrained_shape(pretrained), &config.shape, error);
+        config.shape = *pretrained_shape(pretrained);
     if (status == WEFT_OK)
         status = predictor_open(&config, &predictor, error);
     if (status == WEFT_OK)

@@ -49,6 +49,8 @@ static const struct cli_option options[] = {
              "start from these weights: a checkpoint, a safetensors file, or a directory with config.json"),
     CLI_CHOICE("task", 0, "NAME", &chosen.task, "pretrain", tasks,
                "bert: predict masked words and whether texts belong together, or classify labeled texts"),
+    CLI_FLAG("whole-words", 0, &chosen.config.whole_words, "bert: mask all pieces of a word, or none",
+             .advanced = true),
     INTEGER("layers", 0, "N", layers, "0", 0, 1000, "number of transformer blocks", AS_NAMED),
     INTEGER("heads", 0, "N", heads, "0", 0, 1000, "number of attention heads", AS_NAMED),
     INTEGER("kv-heads", 0, "N", kv_heads, "0", 0, 1000, "number of key and value heads", AS_NAMED),
@@ -242,8 +244,9 @@ static weft_status train_resolve(struct error *error)
 {
     struct train_config *config = &chosen.config;
     if (!config->data)
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "weft train needs --data: a text file, a token shard or a directory of shards");
+        return error_set(
+            error, WEFT_ERROR_ARGUMENT,
+            "weft train needs --data: a text, token shards, labeled texts or images, as the model reads them");
     weft_status status;
     if (!*config->prompt)
         return error_set(error, WEFT_ERROR_ARGUMENT,
@@ -415,7 +418,8 @@ const struct command command_train = {
     .summary = "train a language model, a BERT or an image model",
     .description =
         "Trains a GPT, a Llama or a multilayer perceptron on text (tokens are bytes, or those of --tokenizer or of "
-        "the tokenizer of --from) or on token shards, over the ranks that it was launched with: "
+        "the tokenizer of --from) or on token shards, a BERT on text or labeled texts, a MobileNet or ResNet on labeled "
+        "images, over the ranks that it was launched with: "
         "alone, under weft run, mpirun or srun, or with torchrun's variables. Ranks compute different micro-batches "
         "(the data axis of --mesh), different layers (pipeline) or different parts of each layer (tensor); --zero divides "
         "what data-parallel ranks keep.\n\n"
@@ -427,7 +431,7 @@ const struct command command_train = {
         "checkpoint and exit code 75. To continue, run the same command again with WEFT_CHECKPOINT_DIR or --resume "
         "auto. SIGINT does the same with exit code 130. A second signal ends it at once.\n\n"
         "Sizes: gpt-nano (0.2M parameters), gpt-micro (0.8M; also called gpt), up to gpt2 (124M); llama-micro "
-        "(0.8M; also called llama), up to smollm-135m and tinyllama; mlp-micro. weft model list shows all. A file "
+        "(0.8M; also called llama), up to smollm-135m and tinyllama; mlp-micro; bert-micro to bert-large; mobilenet-v2, resnet-50 and others for images. weft model list shows all. A file "
         "describes a network in lines such as \"kind: llama\" and \"layers: 6\": see weft model show.",
     .examples = "weft train --data data/bible.txt --steps 200\n"
                 "weft run -n 4 -- weft train --model gpt --data data/bible.txt --steps 200 --checkpoint-dir /tmp/run1\n"

@@ -23,10 +23,10 @@ const struct shape_number shape_numbers[] = {
     NUMBER(rotary_base, SHAPE_REAL, 1, 1e12, "of rotary positions", .may_be_usual = true),
     NUMBER(norm_epsilon, SHAPE_REAL, 1e-12, 0.1, "added to the variance by norms", .of_all = true,
            .may_be_usual = true),
-    NUMBER(classes, SHAPE_WHOLE, 2, 1000000, "classes of a whole sample", .may_be_usual = true),
-    NUMBER(image, SHAPE_WHOLE, 8, 4096, "height and width of an image, pixels", ),
-    NUMBER(channels, SHAPE_WHOLE, 1, 3, "of an image: 1 (gray) or 3", ),
-    NUMBER(multiplier, SHAPE_REAL, 0.125, 4, "of the channels of all layers", .may_be_usual = true),
+    NUMBER(classes, SHAPE_WHOLE, 2, 1000000, "classes of a whole sample", .may_be_usual = true, .is_newer = true),
+    NUMBER(image, SHAPE_WHOLE, 8, 4096, "height and width of an image, pixels", .is_newer = true),
+    NUMBER(channels, SHAPE_WHOLE, 1, 3, "of an image: 1 (gray) or 3", .is_newer = true),
+    NUMBER(multiplier, SHAPE_REAL, 0.125, 4, "of the channels of all layers", .may_be_usual = true, .is_newer = true),
     NUMBER(untied, SHAPE_FLAG, 0, 1, "the head has a matrix of its own, not the embedding table", ),
 };
 const size_t shape_number_count = ARRAY_SIZE(shape_numbers);

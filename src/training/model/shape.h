@@ -21,6 +21,7 @@ struct shape_number {
     double least, most;
     bool of_all;       /**< every kind of network has it, but for those that read images: they name theirs, as all
                           kinds name their others */
+    bool is_newer;     /**< checkpoints lack it where it is 0, as those from before it do */
     bool may_be_usual; /**< 0 stands for the kind's default */
     const char *about; /**< for users: lower case, no full stop */
 };

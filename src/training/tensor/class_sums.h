@@ -30,10 +30,13 @@ static inline double class_sums_loss(const struct divided_classes *shape, const 
     return log(all->exponentials) + all->largest - all->at_target - shape->smoothing * (mean - all->at_target);
 }
 
-/** The sums of a row without a target: never right, and no overflow in class_sums_join(). */
+/** In place of the logit of a target that there is not; the sum of as many as there are ranks is finite. */
+#define CLASS_SUMS_NO_TARGET (-1e300)
+
+/** The sums of a row without a target: never right, finite, and no overflow in class_sums_join(). */
 static inline struct class_sums class_sums_empty(void)
 {
-    return (struct class_sums){.exponentials = 1, .at_target = -INFINITY};
+    return (struct class_sums){.exponentials = 1, .at_target = CLASS_SUMS_NO_TARGET};
 }
 
 /** Whether no class of a row is larger than its target; not of rows without one. */

@@ -364,7 +364,7 @@ struct device {
                           double smoothing, double scale, void *logits, double *losses);
 
     /** sums[i] = what the logits [a] of this rank in row i come to; with DEVICE_NO_TARGET those of a single logit of 0,
-     * and at_target -infinity. */
+     * and at_target CLASS_SUMS_NO_TARGET. */
     void (*class_sums)(struct device *device, const struct divided_classes *shape, const void *logits,
                        struct class_sums *sums);
     /** As cross_entropy(), from the sums of all ranks: rank 0's of all rows, then rank 1's and so on. The same losses on

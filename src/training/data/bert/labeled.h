@@ -7,12 +7,12 @@
  *     label<TAB>text
  *     label<TAB>text<TAB>second text        for pairs, such as a premise and a hypothesis
  *
- * Nothing is quoted, there is no line of headings, and empty lines are left out. A label is a word or any other text
+ * Nothing is quoted, there is no line of headings, and empty lines are left out, as is a byte-order mark. A label is a word or any other text
  * without a tab. The classes are the labels of the texts to train on, numbered from 0 in the order of their bytes. A
  * directory stands for its .txt files, or its .tsv files if it has no .txt files.
  *
  * The split: files whose name has the word "val" or "test" are held out (for a single "train.tsv" also the "val.tsv" in
- * the same directory). Without such a name the last tenth of a permutation of all texts by the seed is held out, at
+ * the same directory). Without such a name a tenth of the texts is held out, the same in each run, at
  * least one.
  *
  * A sample is [CLS] text [SEP] or [CLS] text [SEP] second text [SEP], and padding. A text that is too long loses its

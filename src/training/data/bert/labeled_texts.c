@@ -133,7 +133,9 @@ static weft_status labeled_parse_file(struct labeled_parser *parser, const char 
         return status;
     parser->path = path;
     parser->line = 0;
-    for (const char *at = (const char *)map.bytes, *end = at + map.size; at < end && status == WEFT_OK;) {
+    const bool is_marked = map.size >= 3 && memcmp(map.bytes, "\xEF\xBB\xBF", 3) == 0; /* a byte-order mark */
+    for (const char *end = (const char *)map.bytes + map.size, *at = (const char *)map.bytes + (is_marked ? 3 : 0);
+         at < end && status == WEFT_OK;) {
         const char *newline = memchr(at, '\n', (size_t)(end - at)), *next = newline ? newline : end;
         size_t size = (size_t)(next - at);
         if (size > 0 && at[size - 1] == '\r')
@@ -173,8 +175,8 @@ static weft_status labeled_read_files(struct labeled_parser *parser, const struc
     return status;
 }
 
-/* Without names: the texts in a permutation, and the last tenth is held out. */
-static weft_status labeled_split(struct labeled_texts *texts, uint64_t seed, struct error *error)
+/* Without names: the texts in a permutation, the same in each run and evaluation, and the last tenth is held out. */
+static weft_status labeled_split(struct labeled_texts *texts, struct error *error)
 {
     if (texts->by_name || texts->count == 0)
         return WEFT_OK;
@@ -182,7 +184,7 @@ static weft_status labeled_split(struct labeled_texts *texts, uint64_t seed, str
     if (!ordered)
         return error_memory(error, texts->count * sizeof *ordered, "a list of texts");
     for (size_t i = 0; i < texts->count; i++)
-        ordered[permutation_at(seed ^ STREAM_HELD_OUT, texts->count, i)] = texts->texts[i];
+        ordered[permutation_at(STREAM_HELD_OUT, texts->count, i)] = texts->texts[i];
     free(texts->texts);
     texts->texts = ordered;
     texts->room = texts->count;
@@ -266,7 +268,7 @@ weft_status labeled_texts_open(const char *const *paths, size_t count, const str
     if (status == WEFT_OK)
         status = labeled_read_files(&parser, &files, error);
     if (status == WEFT_OK)
-        status = labeled_split(texts, options->seed, error);
+        status = labeled_split(texts, error);
     if (status == WEFT_OK)
         status = labeled_sort_classes(texts, error);
     if (status == WEFT_OK)

@@ -3,7 +3,7 @@
  * Samples to pre-train BERT: two texts, masked tokens, and whether the second follows the first (after Devlin et al.
  * 2018, create_pretraining_data.py of the released code).
  *
- * Files are text in UTF-8. A directory stands for its .txt files.
+ * Files are text in UTF-8. A directory stands for its .txt files (.tsv files hold labeled texts).
  *   - A line is a sentence. In a file whose lines have more than 256 bytes on average, sentences also end within lines:
  *     at . ! or ?, perhaps with closing quotes or brackets, where a space and a capital letter A to Z or an opening
  *     quote follow.

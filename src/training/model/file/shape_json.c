@@ -13,6 +13,8 @@ cJSON *shape_to_json(const struct model_shape *shape)
     for (size_t i = 0; i < shape_number_count; i++) {
         const struct shape_number *number = &shape_numbers[i];
         const double value = shape_number_get(shape, number);
+        if (number->is_newer && value == 0)
+            continue;
         if (number->kind == SHAPE_FLAG)
             cJSON_AddBoolToObject(object, number->name, value != 0);
         else

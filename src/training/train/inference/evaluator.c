@@ -78,7 +78,7 @@ struct evaluator {
     struct device *device;
     struct model_description *description;
     struct text_sources sources;
-    struct image_normalization normalization; /* of the images that the weights were trained on */
+    struct run_data_habits habits; /* of the run that wrote the weights */
     struct text text;
     struct sample_source *source;
     struct model *model; /* for whole micro-batches */
@@ -111,8 +111,10 @@ static weft_status open_data(struct evaluator *evaluator, struct error *error)
                                              .text = &evaluator->text,
                                              .classify = config->shape.classes > 0,
                                              .classes_chosen = true,
-                                             .images = {.skip = config->skip},
-                                             .normalization = evaluator->normalization};
+                                             .images = {.changes = evaluator->habits.changes, .skip = config->skip},
+                                             .normalization = evaluator->habits.normalization,
+                                             .settings =
+                                                 config->pretrained ? pretrained_settings(config->pretrained) : NULL};
     struct model_shape shape = config->shape;
     double bytes_per_token = 0;
     const bool is_random = strcmp(config->data, "random") == 0;
@@ -143,6 +145,13 @@ static weft_status evaluator_open_model(struct evaluator *evaluator, uint64_t ba
                       &(struct model_options){.batch = batch, .sequence = evaluator->sequence}, model, error);
 }
 
+/* Rows of later positions may not be trained: samples are as long as those of the run, unless the user wants others. */
+static uint64_t text_sequence(const struct evaluator *evaluator)
+{
+    const uint64_t own = evaluator->habits.sequence, context = evaluator->config->shape.context;
+    return own && own < context ? own : context;
+}
+
 /* Local preparation. */
 static weft_status evaluator_prepare(struct evaluator *evaluator, struct error *error)
 {
@@ -154,6 +163,8 @@ static weft_status evaluator_prepare(struct evaluator *evaluator, struct error *
     evaluator->sequence = config->sequence ? (uint64_t)config->sequence : config->shape.context;
     if (model_samples_of(&config->shape) == SAMPLES_OF_IMAGES)
         evaluator->sequence = 1;
+    else if (model_samples_of(&config->shape) == SAMPLES_OF_TEXTS && !config->sequence)
+        evaluator->sequence = text_sequence(evaluator);
     weft_status status = device_open_with(device_cpu_name(config->activations), evaluator->kernels.set,
                                           (int)config->threads, &evaluator->device, error);
     if (status == WEFT_OK)
@@ -211,13 +222,13 @@ static weft_status evaluator_evaluate(const struct evaluator *evaluator, struct 
 }
 
 /* Rank 0 has the weights' settings. */
-static weft_status share_normalization(struct evaluator *evaluator, struct error *error)
+static weft_status share_habits(struct evaluator *evaluator, struct error *error)
 {
     if (weft_comm_rank(evaluator->comm) == 0)
-        evaluator->normalization = run_data_normalization(pretrained_settings(evaluator->config->pretrained));
-    return library_error(
-        evaluator->context,
-        weft_broadcast(&evaluator->normalization, sizeof evaluator->normalization, WEFT_U8, 0, evaluator->comm), error);
+        evaluator->habits = run_data_habits_of(pretrained_settings(evaluator->config->pretrained));
+    return library_error(evaluator->context,
+                         weft_broadcast(&evaluator->habits, sizeof evaluator->habits, WEFT_U8, 0, evaluator->comm),
+                         error);
 }
 
 weft_status evaluator_run(const struct evaluator_config *config, weft_context *context, weft_comm *comm,
@@ -236,7 +247,7 @@ weft_status evaluator_run(const struct evaluator_config *config, weft_context *c
     if (status == WEFT_OK)
         status = text_open_together(&evaluator.sources, context, comm, &evaluator.text, speaks, error);
     if (status == WEFT_OK)
-        status = share_normalization(&evaluator, error);
+        status = share_habits(&evaluator, error);
     if (status == WEFT_OK)
         status = agreement_reach(context, comm, evaluator_prepare(&evaluator, error), error, speaks);
     if (status != WEFT_OK)

@@ -19,6 +19,8 @@ struct predictor {
     struct model *model;
     void *parameters; /* on the device */
     struct text text;
+    struct run_data_habits habits;     /* of the run that wrote the weights */
+    size_t sequence;                   /* tokens of a text */
     struct model_arrays arrays;        /* of a sample */
     char (*numbers)[CLASS_NAME_BYTES]; /* in place of names */
 };
@@ -37,14 +39,31 @@ static weft_status check_network(const struct predictor_config *config, struct e
 static weft_status open_tokenizer_of(struct predictor *predictor, struct error *error)
 {
     const struct predictor_config *config = &predictor->config;
-    const char *path = config->tokenizer ? config->tokenizer : config->from;
+    const char *trained =
+        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(pretrained_settings(config->pretrained), "tokenizer"));
     if (predictor->samples == SAMPLES_OF_IMAGES)
-        return WEFT_OK;
-    const weft_status status = text_open_weights(path, 0, &predictor->text, error);
-    if (status == WEFT_OK && !predictor->text.tokenizer)
+        return config->tokenizer ? error_set(error, WEFT_ERROR_ARGUMENT,
+                                             "--tokenizer is for models that read text, and a %s reads images; leave "
+                                             "it out",
+                                             config->shape.kind)
+                                 : WEFT_OK;
+    if (config->tokenizer && !tokenizer_is_in(config->tokenizer))
+        return error_set(error, WEFT_ERROR_ARGUMENT, "there is no tokenizer in '%s'; name a directory with vocab.txt",
+                         config->tokenizer);
+    const weft_status status =
+        text_open_weights(config->tokenizer ? config->tokenizer : config->from, 0, &predictor->text, error);
+    if (status != WEFT_OK)
+        return status;
+    if (!predictor->text.tokenizer)
         return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "there is no vocab.txt at '%s', by which texts become tokens; give --tokenizer DIR", path);
-    return status;
+                         "there is no vocab.txt at '%s', by which texts become tokens; give --tokenizer DIR",
+                         config->from);
+    if (trained && strcmp(trained, predictor->text.identity) != 0)
+        return error_set(error, WEFT_ERROR_DATA,
+                         "the weights in '%s' were trained on tokens of another tokenizer than that in '%s'; leave out "
+                         "--tokenizer",
+                         config->from, config->tokenizer ? config->tokenizer : config->from);
+    return WEFT_OK;
 }
 
 static weft_status read_predictor_weights(struct predictor *predictor, struct error *error)
@@ -60,8 +79,12 @@ static weft_status read_predictor_weights(struct predictor *predictor, struct er
 static weft_status open_network(struct predictor *predictor, struct error *error)
 {
     const struct predictor_config *config = &predictor->config;
-    const size_t sequence = predictor->samples == SAMPLES_OF_IMAGES ? 1 : config->shape.context,
+    const uint64_t own = predictor->habits.sequence, context = config->shape.context;
+    const size_t sequence = predictor->samples == SAMPLES_OF_IMAGES ? 1
+                            : own && own < context                  ? own
+                                                                    : context,
                  classes = config->shape.classes;
+    predictor->sequence = sequence;
     weft_status status = device_open(device_cpu_name(config->activations), config->threads, &predictor->device, error);
     if (status == WEFT_OK)
         status = model_describe(&config->shape, &predictor->description, error);
@@ -92,6 +115,7 @@ weft_status predictor_open(const struct predictor_config *config, struct predict
         return error_memory(error, sizeof *predictor, "a predictor");
     predictor->config = *config;
     predictor->samples = model_samples_of(&config->shape);
+    predictor->habits = run_data_habits_of(pretrained_settings(config->pretrained));
     status = open_tokenizer_of(predictor, error);
     if (status == WEFT_OK)
         status = open_network(predictor, error);
@@ -156,8 +180,8 @@ static weft_status predictor_run(struct predictor *predictor, double *probabilit
 
 weft_status predictor_image(struct predictor *predictor, const char *path, double *probabilities, struct error *error)
 {
-    const struct run_data_options options = {
-        .normalization = run_data_normalization(pretrained_settings(predictor->config.pretrained))};
+    const struct run_data_options options = {.images = {.changes = predictor->habits.changes},
+                                             .normalization = predictor->habits.normalization};
     const struct images_options images = run_data_images(&options, &predictor->config.shape);
     const weft_status status = images_read_file(path, &images, predictor->arrays.pixels, error);
     return status == WEFT_OK ? predictor_run(predictor, probabilities, error) : status;
@@ -166,7 +190,7 @@ weft_status predictor_image(struct predictor *predictor, const char *path, doubl
 weft_status predictor_text(struct predictor *predictor, const char *text, const char *other, double *probabilities,
                            struct error *error)
 {
-    const struct bert_data_options options = {.sequence = predictor->config.shape.context,
+    const struct bert_data_options options = {.sequence = predictor->sequence,
                                               .vocabulary = predictor->config.shape.vocabulary,
                                               .tokenizer = predictor->text.tokenizer};
     const struct model_arrays *arrays = &predictor->arrays;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "training/train/loop/internal/begin.h"
 
+#include "base/hash.h"
+#include "base/library_error.h"
 #include "training/model/shape.h"
 #include "training/optimizer/learning_rate.h"
 #include "training/train/loop/internal/initial_state.h"
@@ -9,6 +11,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- preparing ---- */
@@ -79,6 +82,37 @@ static weft_status open_inputs(struct trainer *trainer, struct error *error)
     if (status == WEFT_OK)
         status = trainer_open_checkpoints(trainer, error);
     return status == WEFT_OK ? trainer_open_report(trainer, error) : status;
+}
+
+/* How many samples there are, and what their classes are. */
+static uint64_t hash_samples(const struct sample_source *source)
+{
+    uint64_t hash = hash_number(sample_source_samples(source, DATASET_HELD_OUT),
+                                hash_number(sample_source_samples(source, DATASET_TRAIN), 0));
+    for (size_t i = 0; i < sample_source_classes(source); i++)
+        hash = hash_text(sample_source_class_name(source, i), hash);
+    return hash;
+}
+
+/* Every rank has read the data by itself. Collective. */
+static weft_status compare_samples(struct trainer *trainer, bool *speaks, struct error *error)
+{
+    const struct trainer_world *world = &trainer->world;
+    const uint64_t own = hash_samples(trainer->source);
+    uint64_t *all = calloc(world->job_ranks, sizeof *all);
+    uint32_t different = 0;
+    weft_status status = all ? WEFT_OK : error_memory(error, world->job_ranks * sizeof *all, "hashes of samples");
+    status = trainer_agree_in_job(trainer, status, speaks, error);
+    if (status == WEFT_OK)
+        status = library_error(trainer->context, weft_allgather(&own, all, 1, WEFT_U64, world->job), error);
+    while (status == WEFT_OK && different < world->job_ranks && all[different] == all[0])
+        different++;
+    free(all);
+    if (status != WEFT_OK || different == world->job_ranks)
+        return status;
+    return error_set(error, WEFT_ERROR_DATA,
+                     "rank %u finds other samples or classes at '%s' than rank 0; every rank must read the same files",
+                     different, trainer->config.data);
 }
 
 /* Not for spares. */
@@ -194,6 +228,8 @@ weft_status trainer_begin(struct trainer *trainer, struct recovery *recovery, bo
         status = choose_first_mesh(trainer, recovery, speaks, error);
     if (status == WEFT_OK)
         status = trainer_agree_in_job(trainer, open_inputs(trainer, error), speaks, error);
+    if (status == WEFT_OK)
+        status = compare_samples(trainer, speaks, error);
     if (status == WEFT_OK)
         status = recovery_open_world(trainer, speaks, error);
     if (status == WEFT_OK && !trainer_world_is_spare(&trainer->world))

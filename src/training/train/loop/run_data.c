@@ -54,7 +54,8 @@ static weft_status open_texts(const struct run_data_options *options, const stru
     const struct bert_data_options texts = {.sequence = options->sequence,
                                             .seed = options->seed,
                                             .vocabulary = shape->vocabulary,
-                                            .tokenizer = options->text->tokenizer};
+                                            .tokenizer = options->text->tokenizer,
+                                            .whole_words = options->whole_words};
     if (!texts.tokenizer)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "a model of kind bert reads texts as WordPiece tokens, but there is no tokenizer; give "
@@ -94,13 +95,20 @@ static bool read_three(const cJSON *settings, const char *name, double to[3])
     return true;
 }
 
-struct image_normalization run_data_normalization(const cJSON *settings)
+struct run_data_habits run_data_habits_of(const cJSON *settings)
 {
-    struct image_normalization normalization = {0};
-    if (read_three(settings, "image_mean", normalization.mean) &&
-        read_three(settings, "image_deviation", normalization.deviation))
-        return normalization;
-    return (struct image_normalization){0};
+    struct run_data_habits habits = {0};
+    const char *changes = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(settings, "augment"));
+    const cJSON *sequence = cJSON_GetObjectItemCaseSensitive(settings, "sequence");
+    if (!read_three(settings, "image_mean", habits.normalization.mean) ||
+        !read_three(settings, "image_deviation", habits.normalization.deviation))
+        habits.normalization = (struct image_normalization){0};
+    for (int i = 0; changes && image_changes_names[i]; i++)
+        if (strcmp(changes, image_changes_names[i]) == 0)
+            habits.changes = (enum image_changes)i;
+    if (cJSON_IsNumber(sequence) && sequence->valuedouble >= 1 && sequence->valuedouble < 1e9)
+        habits.sequence = (uint64_t)sequence->valuedouble;
+    return habits;
 }
 
 struct images_options run_data_images(const struct run_data_options *options, const struct model_shape *shape)
@@ -115,7 +123,30 @@ struct images_options run_data_images(const struct run_data_options *options, co
     return images;
 }
 
+uint64_t run_data_skipped(const struct sample_source *source, const struct model_shape *shape)
+{
+    const bool has_images = sample_source_classes(source) && model_samples_of(shape) == SAMPLES_OF_IMAGES;
+    return has_images ? images_skipped(source) : 0;
+}
+
 /* ---- all ---- */
+
+/* Classes are numbered by their names, so others would be mixed up silently. */
+static weft_status compare_class_names(const struct run_data_options *options, const struct sample_source *source,
+                                       struct error *error)
+{
+    const cJSON *names = cJSON_GetObjectItemCaseSensitive(options->settings, "classes");
+    for (size_t i = 0; cJSON_IsArray(names) && i < sample_source_classes(source); i++) {
+        const char *name = cJSON_GetStringValue(cJSON_GetArrayItem(names, (int)i)),
+                   *other = sample_source_class_name(source, i);
+        if (name && strcmp(name, other) != 0)
+            return error_set(
+                error, WEFT_ERROR_DATA,
+                "class %zu of the weights is '%s', but that of '%s' is '%s'; take data of the same classes", i, name,
+                options->data, other);
+    }
+    return WEFT_OK;
+}
 
 static weft_status settle_classes(const struct run_data_options *options, struct model_shape *shape,
                                   const struct sample_source *source, struct error *error)
@@ -129,7 +160,7 @@ static weft_status settle_classes(const struct run_data_options *options, struct
                          "has not learned others",
                          shape->classes, options->data, classes);
     shape->classes = classes;
-    return WEFT_OK;
+    return options->classes_chosen ? compare_class_names(options, source, error) : WEFT_OK;
 }
 
 weft_status run_data_open(const struct run_data_options *options, struct model_shape *shape,

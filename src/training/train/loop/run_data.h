@@ -18,9 +18,12 @@ struct run_data_options {
     uint64_t seed;              /**< of order and random numbers */
     const struct text *text;    /**< of tokens; its tokenizer is needed until run_data_open() returns */
     bool classify;              /**< texts have labels */
+    bool whole_words;           /**< all pieces of a word are masked, or none */
     bool classes_chosen;        /**< the network's classes are those of its weights; otherwise the data decides */
     struct image_choice images; /**< of images */
     struct image_normalization normalization; /**< of images that weights were trained on; deviation[0] 0: the data's */
+    const cJSON
+        *settings; /**< of the run that wrote the weights, on rank 0: its classes must be the data's; NULL: none */
 };
 
 /** Whether the data decides how many classes a network has, so that it must be open before the network is described. */
@@ -34,9 +37,18 @@ bool run_data_decides_classes(const struct run_data_options *options, const stru
 weft_status run_data_open(const struct run_data_options *options, struct model_shape *shape,
                           struct sample_source **source, double *bytes_per_token, struct error *error);
 
-/** The normalization of images in the settings of the run that wrote weights (pretrained_settings()); all 0 where they
- * have none, or are NULL. */
-struct image_normalization run_data_normalization(const cJSON *settings);
+/** How the run that wrote weights read its samples. */
+struct run_data_habits {
+    struct image_normalization normalization; /**< all 0: not known */
+    enum image_changes changes;               /**< of images; they decide the crop of an evaluation */
+    uint64_t sequence;                        /**< 0: not known */
+};
+
+/** From the settings of a run (pretrained_settings()), or NULL. */
+struct run_data_habits run_data_habits_of(const cJSON *settings);
+
+/** How often read() has replaced damaged images by others; 0 where there are no images. */
+uint64_t run_data_skipped(const struct sample_source *source, const struct model_shape *shape);
 
 /** How images of a network of `shape` are read. */
 struct images_options run_data_images(const struct run_data_options *options, const struct model_shape *shape);

@@ -6,6 +6,7 @@
 #include "training/train/loop/internal/recovery.h"
 #include "training/train/loop/internal/spares.h"
 #include "training/train/loop/internal/trainer_parts.h"
+#include "training/train/loop/run_data.h"
 #include "training/train/report/profile.h"
 #include "training/train/state/generation.h"
 
@@ -276,6 +277,20 @@ static void report_best(struct trainer *trainer)
                kept ? ", kept as " : "", kept ? best : "");
 }
 
+/* Damaged images must not go unnoticed. Collective. */
+static weft_status report_skipped(struct trainer *trainer, struct error *error)
+{
+    uint64_t skipped = run_data_skipped(trainer->source, &trainer->config.shape);
+    if (!trainer->config.images.skip)
+        return WEFT_OK;
+    const weft_status status = weft_allreduce(&skipped, &skipped, 1, WEFT_U64, WEFT_SUM, trainer->world.comm);
+    if (status != WEFT_OK)
+        return error_set(error, status, "%s", weft_message(trainer->context));
+    if (skipped)
+        report_say(&trainer->report, "damaged images were replaced by others %" PRIu64 " times", skipped);
+    return WEFT_OK;
+}
+
 static bool should_stop_early(const struct trainer *trainer)
 {
     return early_stopping_is_due(&trainer->state.early_stopping, (uint64_t)trainer->config.patience);
@@ -381,6 +396,8 @@ static weft_status run_to_end(struct trainer *trainer, bool *speaks, struct erro
         return status;
     if (config->patience && trainer->out)
         report_best(trainer);
+    if ((status = report_skipped(trainer, error)) != WEFT_OK)
+        return status;
     if (course->stopping)
         status = report_stopped(trainer, error);
     report_end(&trainer->report,

@@ -13,8 +13,39 @@
 
 #define EVALUATED_TOKENS 64 /* sequences of an evaluation, where the user does not say */
 
+/* Options that the network's samples do not have. */
+static weft_status check_sample_options(const struct train_config *config, struct error *error)
+{
+    const struct image_choice *images = &config->images;
+    const enum model_samples samples = model_samples_of(&config->shape);
+    const char *option = NULL;
+    if (samples == SAMPLES_OF_IMAGES)
+        option = config->classify            ? "--task classify"
+                 : config->tokenizer         ? "--tokenizer"
+                 : config->sequence > 1      ? "--sequence"
+                 : config->shape.context > 1 ? "--context"
+                                             : NULL;
+    else
+        option = images->changes != IMAGE_CHANGES_AUTO ? "--augment"
+                 : images->mixup > 0                   ? "--mixup"
+                 : images->erase > 0                   ? "--erase"
+                 : images->skip                        ? "--corrupt"
+                                                       : NULL;
+    if (option)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "%s is for models that read %s, and a %s reads %s; leave it out",
+                         option, samples == SAMPLES_OF_IMAGES ? "text" : "images", config->shape.kind,
+                         samples == SAMPLES_OF_IMAGES ? "images" : "text");
+    if (config->classify && strcmp(config->data, "random") == 0)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--task classify needs labeled texts, not random ones; pre-training can read --data random");
+    return WEFT_OK;
+}
+
 static weft_status trainer_check_config(const struct train_config *config, struct error *error)
 {
+    const weft_status status = check_sample_options(config, error);
+    if (status != WEFT_OK)
+        return status;
     if ((uint64_t)config->sequence > config->shape.context)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "--sequence %" PRId64 " is longer than the model's context of %zu tokens", config->sequence,
@@ -72,7 +103,10 @@ static weft_status open_run_data(struct trainer *trainer, struct error *error)
                                              .seed = (uint64_t)config->seed,
                                              .text = &trainer->text,
                                              .classify = config->classify,
+                                             .whole_words = config->whole_words,
                                              .classes_chosen = config->classes_chosen,
+                                             .settings =
+                                                 config->pretrained ? pretrained_settings(config->pretrained) : NULL,
                                              .images = config->images};
     double bytes_per_token = 0;
     const weft_status status = run_data_open(&options, &config->shape, &trainer->source, &bytes_per_token, error);
@@ -113,13 +147,13 @@ static weft_status settle_samples(struct trainer *trainer, struct error *error)
 weft_status trainer_prepare_model(struct trainer *trainer, struct error *error)
 {
     struct train_config *config = &trainer->config;
-    if (model_samples_of(&config->shape) == SAMPLES_OF_IMAGES)
-        config->sequence = config->shape.context = 1;
-    if (!config->sequence)
+    if (!config->sequence && config->shape.context)
         config->sequence = (int64_t)config->shape.context;
     weft_status status = trainer_check_config(config, error);
     if (status != WEFT_OK)
         return status;
+    if (model_samples_of(&config->shape) == SAMPLES_OF_IMAGES)
+        config->sequence = config->shape.context = 1;
     if ((status = device_open_with(device_cpu_name(config->activations), trainer->kernels.set, (int)config->threads,
                                    &trainer->device, error)) != WEFT_OK ||
         (status = device_open("cpu-bf16", (int)config->threads, &trainer->sums, error)) != WEFT_OK)

@@ -29,9 +29,10 @@ struct train_config {
     struct model_shape shape;
     bool vocabulary_chosen; /**< shape.vocabulary is the user's; otherwise the data's tokenizer decides */
     const char *model;      /**< the shape's name, for messages */
-    const char *data;       /**< a text, a token shard, a directory of shards, or "random" */
+    const char *data;       /**< what the model reads (weft train --help), or "random" */
 
     bool classify;              /**< texts have labels: fine-tune a bert */
+    bool whole_words;           /**< bert: all pieces of a word are masked, or none */
     bool classes_chosen;        /**< shape.classes is that of the weights; otherwise the data decides */
     struct image_choice images; /**< of networks that read images */
 

@@ -24,6 +24,7 @@ static const struct setting {
     {.key = "dropout", .option = "dropout"},
     {.key = "label_smoothing", .option = "label-smoothing"},
     {.key = "task", .option = "task", .may_lack = true},
+    {.key = "whole_words", .option = "whole-words", .may_lack = true},
     {.key = "augment", .option = "augment", .may_lack = true},
     {.key = "mixup", .option = "mixup", .may_lack = true},
     {.key = "erase", .option = "erase", .may_lack = true},
@@ -71,6 +72,8 @@ static void add_samples(cJSON *object, const struct train_config *config)
     const enum model_samples samples = model_samples_of(&config->shape);
     if (samples == SAMPLES_OF_TEXTS)
         cJSON_AddStringToObject(object, "task", config->classify ? "classify" : "pretrain");
+    if (config->whole_words)
+        cJSON_AddBoolToObject(object, "whole_words", true);
     if (samples != SAMPLES_OF_IMAGES)
         return;
     cJSON_AddStringToObject(object, "augment", image_changes_names[config->images.changes]);

@@ -257,9 +257,10 @@ static void strips_multiply(const struct strip_product *product, size_t rows)
 
 /* ---- forward, and the gradient of the input ---- */
 
+/* Also for products of some of the taps, whose panels can be longer: 4 x 96 elements are one of 384, 9 x 96 three of 288. */
 static size_t convolution_tile_scratch(const struct gather *gather, size_t channels, size_t columns)
 {
-    const size_t inner = panel_inner(gather->taps * channels),
+    const size_t all = gather->taps * channels, inner = convolution_round(all < PANEL_INNER ? all : PANEL_INNER, 8),
                  gathered = gathered_stride(inner > BLOCK ? inner : BLOCK);
     return IMAGE_TILE * (gathered + convolution_round(columns, PANEL) + STRIDE_EXTRA);
 }
