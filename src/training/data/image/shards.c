@@ -66,6 +66,8 @@ static weft_status read_label(struct shard_index *index, const struct tar_member
 static weft_status shard_index_visit(void *context, const struct tar_member *member, struct error *error)
 {
     struct shard_index *index = context;
+    if (file_name(member->name)[0] == '.') /* such as "._1.jpg", which macOS adds to 1.jpg */
+        return WEFT_OK;
     const size_t length = key_length(member->name);
     const char *ending = member->name + length;
     if (strlen(index->key) != length || memcmp(index->key, member->name, length) != 0) {
