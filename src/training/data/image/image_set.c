@@ -120,9 +120,13 @@ static weft_status name_classes(struct image_set *set, size_t classes, struct er
     if (status == WEFT_OK && file_is_directory(set->path) && file_exists(path)) {
         status = file_read(path, CLASSES_FILE_MOST, &text, &size, error);
         char *rest = text;
-        for (char *line; status == WEFT_OK && (line = strsep(&rest, "\n"));)
+        for (char *line; status == WEFT_OK && (line = strsep(&rest, "\n"));) {
+            const size_t length = strlen(line);
+            if (length > 0 && line[length - 1] == '\r')
+                line[length - 1] = '\0';
             if (*line)
                 status = string_list_add(&set->classes, line, error);
+        }
         free(text);
         if (status == WEFT_OK && set->classes.count < classes)
             status = error_set(error, WEFT_ERROR_DATA,
@@ -137,15 +141,24 @@ static weft_status name_classes(struct image_set *set, size_t classes, struct er
     return status;
 }
 
-/* Classes where the layout has numbers only. */
-static size_t count_classes(const struct image_set *set)
+/* Classes where the layout has numbers only. Each has an image, so a label that is too high is found here. */
+static weft_status count_classes(const struct image_set *set, size_t *classes, struct error *error)
 {
-    int32_t highest = -1;
+    const size_t images = set->splits[DATASET_TRAIN].count + set->splits[DATASET_HELD_OUT].count;
+    const struct image_entry *highest = NULL;
     for (int split = 0; split < 2; split++)
         for (size_t i = 0; i < set->splits[split].count; i++)
-            if (set->splits[split].entries[i].label > highest)
-                highest = set->splits[split].entries[i].label;
-    return (size_t)(highest + 1);
+            if (!highest || set->splits[split].entries[i].label > highest->label)
+                highest = &set->splits[split].entries[i];
+    *classes = highest ? (size_t)highest->label + 1 : 0;
+    if (*classes <= images)
+        return WEFT_OK;
+    char name[FILE_PATH_BYTES + 256];
+    image_set_name(set, highest, name, sizeof name);
+    return error_set(error, WEFT_ERROR_DATA,
+                     "the label of '%s' is %" PRId32 ", but with %zu images in all, labels are below that; correct the "
+                     "label or add images",
+                     name, highest->label, images);
 }
 
 /* Both splits have images of every class. */
@@ -219,8 +232,12 @@ weft_status image_set_open(const char *path, struct image_set *set, struct error
 {
     *set = (struct image_set){.path = path};
     weft_status status = image_set_read(set, error);
-    if (status == WEFT_OK && set->layout != LAYOUT_DIRECTORIES)
-        status = name_classes(set, count_classes(set), error);
+    if (status == WEFT_OK && set->layout != LAYOUT_DIRECTORIES) {
+        size_t classes;
+        status = count_classes(set, &classes, error);
+        if (status == WEFT_OK)
+            status = name_classes(set, classes, error);
+    }
     if (status == WEFT_OK && set->classes.count > 1 && !set->by_name)
         status = hold_out_tenth(set, error);
     if (status == WEFT_OK)
