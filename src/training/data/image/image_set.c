@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -190,15 +191,19 @@ static weft_status check_classes(const struct image_set *set, struct error *erro
 
 /* ---- opening ---- */
 
-static bool directory_has(const char *directory, bool (*matches)(const char *name))
+/* Whether a name in a directory matches; false if it cannot be opened, which the readers of layouts report. */
+static weft_status directory_has(const char *directory, bool (*matches)(const char *name), bool *found,
+                                 struct error *error)
 {
     DIR *listing = file_listing_open(AT_FDCWD, directory, 0);
     const char *name;
-    bool found = false;
-    while (!found && (name = file_listing_next(listing)))
-        found = matches(name);
+    *found = false;
+    while (!*found && (name = file_listing_next(listing)))
+        *found = matches(name);
+    weft_status status =
+        listing && !*found && errno ? error_system(error, "cannot read the directory '%s'", directory) : WEFT_OK;
     file_listing_close(listing);
-    return found;
+    return status;
 }
 
 static bool is_idx_name(const char *name)
@@ -216,11 +221,18 @@ static weft_status image_set_read(struct image_set *set, struct error *error)
     const char *path = set->path;
     if (!file_exists(path))
         return error_set(error, WEFT_ERROR_DATA, "there is no '%s'; give a directory of images", path);
-    if (file_is_directory(path) && directory_has(path, is_idx_name)) {
+    const bool is_directory = file_is_directory(path);
+    bool has_idx = false, has_shards = is_shard_name(path);
+    weft_status status = is_directory ? directory_has(path, is_idx_name, &has_idx, error) : WEFT_OK;
+    if (status == WEFT_OK && is_directory && !has_shards)
+        status = directory_has(path, is_shard_name, &has_shards, error);
+    if (status != WEFT_OK)
+        return status;
+    if (has_idx) {
         set->layout = LAYOUT_IDX;
         return image_set_read_idx(set, error);
     }
-    if (is_shard_name(path) || (file_is_directory(path) && directory_has(path, is_shard_name))) {
+    if (has_shards) {
         set->layout = LAYOUT_SHARDS;
         return image_set_read_shards(set, error);
     }

@@ -5,6 +5,7 @@
 #include "training/data/image/internal/image_set.h"
 #include "training/data/image/tar.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -122,6 +123,8 @@ static weft_status list_shards(struct image_set *set, struct error *error)
         if (status == WEFT_OK)
             status = string_list_add(&set->files, path, error);
     }
+    if (status == WEFT_OK && errno)
+        status = error_system(error, "cannot read the directory '%s'", set->path);
     file_listing_close(listing);
     string_list_sort(&set->files);
     return status;
