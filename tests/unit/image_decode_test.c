@@ -2,6 +2,8 @@
 /* All forms of JPEG and PNG are decoded, whole or in part, and damaged or excessive ones refused with a message. */
 #include "image_support.h"
 
+#include <sys/resource.h>
+
 #include <jpeglib.h>
 #include <png.h>
 
@@ -120,6 +122,8 @@ static void regions(void **state)
 struct png_form {
     int color, depth, interlace;
     png_byte rows[4][16]; /* of 4 x 4 pixels */
+    png_byte opacity;     /* of the palette's first color, unless it is 0 */
+    char *text;           /* of a compressed chunk before the pixels; may be NULL */
 };
 
 static void png_form_put(png_structp png, png_bytep bytes, size_t size)
@@ -141,6 +145,11 @@ static struct encoded encode_form(const struct png_form *form)
                  PNG_FILTER_TYPE_DEFAULT);
     if (form->color == PNG_COLOR_TYPE_PALETTE)
         png_set_PLTE(png, info, palette, 2);
+    if (form->opacity)
+        png_set_tRNS(png, info, &form->opacity, 1, NULL);
+    png_text text = {.compression = PNG_TEXT_COMPRESSION_zTXt, .key = "Comment", .text = form->text};
+    if (form->text)
+        png_set_text(png, info, &text, 1);
     png_bytep rows[4];
     for (int y = 0; y < 4; y++)
         rows[y] = (png_bytep)form->rows[y];
@@ -165,19 +174,22 @@ static void check_form(const struct png_form *form, uint32_t x, uint32_t y, cons
 
 static void forms_of_png(void **state)
 {
-    struct png_form form = {PNG_COLOR_TYPE_PALETTE, 1, PNG_INTERLACE_NONE, {{0x40}}};
+    struct png_form form = {PNG_COLOR_TYPE_PALETTE, 1, PNG_INTERLACE_NONE, .rows = {{0x40}}};
     check_form(&form, 1, 0, (uint8_t[]){0, 200, 30});
     check_form(&form, 2, 0, (uint8_t[]){255, 0, 10});
-    form = (struct png_form){PNG_COLOR_TYPE_GRAY, 1, PNG_INTERLACE_ADAM7, {{0}, {0x20}}};
+    form.opacity = 51; /* of 255, on white */
+    check_form(&form, 1, 0, (uint8_t[]){0, 200, 30});
+    check_form(&form, 2, 0, (uint8_t[]){255, 204, 206});
+    form = (struct png_form){PNG_COLOR_TYPE_GRAY, 1, PNG_INTERLACE_ADAM7, .rows = {{0}, {0x20}}};
     check_form(&form, 2, 1, (uint8_t[]){255, 255, 255});
     check_form(&form, 3, 1, (uint8_t[]){0, 0, 0});
     /* 100 at an opacity of 51 / 255 on white */
-    form = (struct png_form){PNG_COLOR_TYPE_GRAY_ALPHA, 8, PNG_INTERLACE_NONE, {{0}, {0}, {0, 0, 100, 51}}};
+    form = (struct png_form){PNG_COLOR_TYPE_GRAY_ALPHA, 8, PNG_INTERLACE_NONE, .rows = {{0}, {0}, {0, 0, 100, 51}}};
     check_form(&form, 1, 2, (uint8_t[]){224, 224, 224});
-    form = (struct png_form){PNG_COLOR_TYPE_RGB_ALPHA, 8, PNG_INTERLACE_ADAM7, {{0, 0, 0, 0, 10, 20, 30, 255}}};
+    form = (struct png_form){PNG_COLOR_TYPE_RGB_ALPHA, 8, PNG_INTERLACE_ADAM7, .rows = {{0, 0, 0, 0, 10, 20, 30, 255}}};
     check_form(&form, 0, 0, (uint8_t[]){255, 255, 255});
     check_form(&form, 1, 0, (uint8_t[]){10, 20, 30});
-    form = (struct png_form){PNG_COLOR_TYPE_GRAY, 16, PNG_INTERLACE_NONE, {{0x80, 0x80}}};
+    form = (struct png_form){PNG_COLOR_TYPE_GRAY, 16, PNG_INTERLACE_NONE, .rows = {{0x80, 0x80}}};
     check_form(&form, 0, 0, (uint8_t[]){128, 128, 128});
     struct encoded deep = encode_form(&form);
     must_refuse(deep.bytes, deep.size, &(struct image_request){.channels = 3, .refuse_16_bit = true}, "16 bits");
@@ -286,12 +298,43 @@ static void bombs(void **state)
     free(jpeg.bytes);
 }
 
+/* Small chunks of text that expand to 64 x 4 MiB are skipped, in the same memory. */
+static void text_bombs(void **state)
+{
+    enum { TEXT = 4 << 20, COPIES = 64 };
+    struct png_form form = {PNG_COLOR_TYPE_GRAY, 8, PNG_INTERLACE_NONE, .rows = {{77}}};
+    struct rusage before, after;
+    form.text = malloc(TEXT + 1);
+    memset(form.text, 'a', TEXT);
+    form.text[TEXT] = '\0';
+    struct encoded one = encode_form(&form), many = {0};
+    free(form.text);
+    size_t at = 33; /* after the signature and IHDR */
+    assert_memory_equal(one.bytes + at + 4, "zTXt", 4);
+    const size_t chunk = 12 + ((size_t)one.bytes[at + 2] << 8 | one.bytes[at + 3]);
+    many.bytes = malloc(one.size + COPIES * chunk);
+    memcpy(many.bytes, one.bytes, at);
+    for (many.size = at; many.size < at + COPIES * chunk; many.size += chunk)
+        memcpy(many.bytes + many.size, one.bytes + at, chunk);
+    memcpy(many.bytes + many.size, one.bytes + at, one.size - at);
+    many.size += one.size - at;
+    getrusage(RUSAGE_SELF, &before);
+    struct image image = must_decode(&many, &(struct image_request){.channels = 1});
+    getrusage(RUSAGE_SELF, &after);
+    assert_int_equal(image.pixels[0], 77);
+    assert_true(after.ru_maxrss - before.ru_maxrss < 64 << 10); /* KiB */
+    image_free(&image);
+    free(one.bytes);
+    free(many.bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_images), cmocka_unit_test(channels_are_converted), cmocka_unit_test(regions),
-        cmocka_unit_test(forms_of_png), cmocka_unit_test(forms_of_jpeg),          cmocka_unit_test(truncated_images),
-        cmocka_unit_test(bombs),
+        cmocka_unit_test(whole_images),  cmocka_unit_test(channels_are_converted),
+        cmocka_unit_test(regions),       cmocka_unit_test(forms_of_png),
+        cmocka_unit_test(forms_of_jpeg), cmocka_unit_test(truncated_images),
+        cmocka_unit_test(bombs),         cmocka_unit_test(text_bombs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -161,7 +161,10 @@ DIR *file_listing_open(int parent, const char *path, int flags)
 
 const char *file_listing_next(DIR *listing)
 {
-    struct dirent *entry = listing ? readdir(listing) : NULL;
+    if (!listing)
+        return NULL;
+    errno = 0;
+    struct dirent *entry = readdir(listing);
     while (entry && (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0))
         entry = readdir(listing);
     return entry ? entry->d_name : NULL;

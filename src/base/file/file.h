@@ -135,7 +135,10 @@ void file_close(int descriptor);
 /** List the directory `path`, relative to `parent`; `flags` are more flags for open(). NULL: errno says why not. */
 DIR *file_listing_open(int parent, const char *path, int flags);
 
-/** The next name in it but "." and "..", valid until the next call; NULL at the end, or if `listing` is NULL. */
+/**
+ * The next name in it but "." and "..", valid until the next call. NULL at the end, with errno 0; if it cannot be read,
+ * with errno; and if `listing` is NULL, with errno as it is.
+ */
 const char *file_listing_next(DIR *listing);
 
 /** Harmless on NULL; leaves errno as it is. */

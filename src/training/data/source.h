@@ -4,7 +4,8 @@
  *
  * A source has a training split and a held-out split. Sample number n of the run is a function of (files, options, n)
  * alone, so it is the same whichever rank asks for it, and the position of a run is one integer. Numbers go on over all
- * epochs. Held-out samples come in file order, from the start again after the last, without any augmentation.
+ * epochs. Held-out samples come in file order (images: in one fixed permutation), from the start again after the last,
+ * without any augmentation.
  *
  * A source is a struct that begins with a struct sample_source:
  *

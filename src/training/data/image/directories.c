@@ -2,6 +2,7 @@
 /* Images in a directory per class: below train/ and val/, or in one place. */
 #include "training/data/image/internal/image_set.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,6 +27,8 @@ static weft_status list_class_names(const char *directory, bool directories, str
         }
         status = string_list_add(names, name, error);
     }
+    if (status == WEFT_OK && errno)
+        status = error_system(error, "cannot read the directory '%s'", directory);
     file_listing_close(listing);
     string_list_sort(names);
     return status;

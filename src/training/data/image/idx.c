@@ -29,6 +29,11 @@ static weft_status idx_cut(const struct idx_input *input, struct error *error)
     return error_set(error, WEFT_ERROR_DATA, "the idx file '%s' is truncated; get it again", input->path);
 }
 
+static bool idx_is_gzip(const uint8_t *bytes, size_t size)
+{
+    return size >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
+}
+
 /* Take up to `size` bytes; `*taken` is less at the end of the input. */
 static weft_status idx_take(struct idx_input *input, void *into, size_t size, size_t *taken, struct error *error)
 {
@@ -51,6 +56,9 @@ static weft_status idx_take(struct idx_input *input, void *into, size_t size, si
         code = inflate(stream, Z_NO_FLUSH);
         input->at += in - stream->avail_in;
         *taken += out - stream->avail_out;
+        /* A file may have several compressed parts, one after another. */
+        if (code == Z_STREAM_END && idx_is_gzip(input->bytes + input->at, input->size - input->at))
+            code = inflateReset(stream);
     }
     if (code == Z_BUF_ERROR)
         return idx_cut(input, error);
@@ -130,7 +138,7 @@ weft_status idx_parse(const void *bytes, size_t size, const char *path, struct i
 {
     struct idx_input input = {.bytes = bytes, .size = size, .path = path};
     *idx = (struct idx){0};
-    input.compressed = size >= 2 && input.bytes[0] == 0x1f && input.bytes[1] == 0x8b;
+    input.compressed = idx_is_gzip(bytes, size);
     if (input.compressed && inflateInit2(&input.stream, IDX_GZIP_WINDOW) != Z_OK)
         return error_set(error, WEFT_ERROR_MEMORY, "no memory to decompress '%s'", path);
     weft_status status = idx_read_values(&input, idx, error);

@@ -166,17 +166,52 @@ static weft_status pack_image(struct image_packing *packing, enum dataset_split 
 
 /* ---- all together ---- */
 
+/* The names of classes are lines of classes.txt. */
+static weft_status check_class_names(const struct image_set *set, const char *path, struct error *error)
+{
+    for (size_t i = 0; i < set->classes.count; i++)
+        for (const char *c = set->classes.items[i]; *c; c++)
+            if ((unsigned char)*c < ' ' || *c == 0x7f)
+                return error_set(error, WEFT_ERROR_DATA,
+                                 "the name of class %zu of '%s' has the control character %d; rename the class", i,
+                                 path, *c);
+    return WEFT_OK;
+}
+
+/* Images that are left out must not be all of a class: training would refuse what was packed. */
+static weft_status check_packed_classes(const struct image_packing *packing, enum dataset_split split, const bool *has,
+                                        struct error *error)
+{
+    for (size_t i = 0; i < packing->set.classes.count; i++)
+        if (!has[i])
+            return error_set(error, WEFT_ERROR_DATA,
+                             "all %s images of class '%s' are damaged and left out, so '%s' was not written; add some "
+                             "or remove the class",
+                             split == DATASET_TRAIN ? "training" : "held-out", packing->set.classes.items[i],
+                             packing->options->output);
+    return WEFT_OK;
+}
+
 static weft_status pack_split(struct image_packing *packing, enum dataset_split split, struct error *error)
 {
     const volatile sig_atomic_t *stop = packing->options->stop;
     const struct image_list *list = &packing->set.splits[split];
+    const uint64_t *packed = &packing->packed.splits[split].images;
+    bool *has = calloc(packing->set.classes.count, sizeof *has);
+    if (!has)
+        return error_memory(error, packing->set.classes.count, "marks of classes");
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < list->count && status == WEFT_OK; i++) {
-        if (stop && *stop)
-            return error_set(error, WEFT_ERROR_ABORTED, "stopped as asked; '%s' was not written",
-                             packing->options->output);
-        status = pack_image(packing, split, &list->entries[permutation_at(PACK_ORDER, list->count, i)], error);
+        const struct image_entry *entry = &list->entries[permutation_at(PACK_ORDER, list->count, i)];
+        const uint64_t before = *packed;
+        status = stop && *stop ? error_set(error, WEFT_ERROR_ABORTED, "stopped as asked; '%s' was not written",
+                                           packing->options->output)
+                               : pack_image(packing, split, entry, error);
+        has[entry->label] |= *packed > before;
     }
+    if (status == WEFT_OK)
+        status = check_packed_classes(packing, split, has, error);
+    free(has);
     return status == WEFT_OK ? close_shard(packing, error) : status;
 }
 
@@ -206,6 +241,8 @@ static weft_status pack_images(struct image_packing *packing, const char *path, 
     weft_status status = image_set_open(path, &packing->set, error);
     if (status == WEFT_OK && packing->set.layout == LAYOUT_IDX)
         status = error_set(error, WEFT_ERROR_DATA, "'%s' has idx files, which training reads as they are", path);
+    if (status == WEFT_OK)
+        status = check_class_names(&packing->set, path, error);
     if (status == WEFT_OK)
         status = new_directory_open(&packing->directory, packing->options->output, error);
     if (status != WEFT_OK)

@@ -36,8 +36,9 @@ struct image_packed {
 bool image_pack_is_for(const char *path);
 
 /**
- * Pack the images at `path`. Errors: SYSTEM; DATA for images that are damaged, for idx files, and those of images_open();
- * ARGUMENT for an output that exists already; ABORTED when stopped.
+ * Pack the images at `path`. Errors: SYSTEM; DATA for images that are damaged, for a class whose images of a split are all
+ * left out, for names of classes with control characters, for idx files, and those of images_open(); ARGUMENT for an
+ * output that exists already; ABORTED when stopped.
  */
 weft_status image_pack(const char *path, const struct image_pack_options *options, struct image_packed *packed,
                        struct error *error);

@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -120,9 +121,13 @@ static weft_status name_classes(struct image_set *set, size_t classes, struct er
     if (status == WEFT_OK && file_is_directory(set->path) && file_exists(path)) {
         status = file_read(path, CLASSES_FILE_MOST, &text, &size, error);
         char *rest = text;
-        for (char *line; status == WEFT_OK && (line = strsep(&rest, "\n"));)
+        for (char *line; status == WEFT_OK && (line = strsep(&rest, "\n"));) {
+            const size_t length = strlen(line);
+            if (length > 0 && line[length - 1] == '\r')
+                line[length - 1] = '\0';
             if (*line)
                 status = string_list_add(&set->classes, line, error);
+        }
         free(text);
         if (status == WEFT_OK && set->classes.count < classes)
             status = error_set(error, WEFT_ERROR_DATA,
@@ -137,15 +142,24 @@ static weft_status name_classes(struct image_set *set, size_t classes, struct er
     return status;
 }
 
-/* Classes where the layout has numbers only. */
-static size_t count_classes(const struct image_set *set)
+/* Classes where the layout has numbers only. Each has an image, so a label that is too high is found here. */
+static weft_status count_classes(const struct image_set *set, size_t *classes, struct error *error)
 {
-    int32_t highest = -1;
+    const size_t images = set->splits[DATASET_TRAIN].count + set->splits[DATASET_HELD_OUT].count;
+    const struct image_entry *highest = NULL;
     for (int split = 0; split < 2; split++)
         for (size_t i = 0; i < set->splits[split].count; i++)
-            if (set->splits[split].entries[i].label > highest)
-                highest = set->splits[split].entries[i].label;
-    return (size_t)(highest + 1);
+            if (!highest || set->splits[split].entries[i].label > highest->label)
+                highest = &set->splits[split].entries[i];
+    *classes = highest ? (size_t)highest->label + 1 : 0;
+    if (*classes <= images)
+        return WEFT_OK;
+    char name[FILE_PATH_BYTES + 256];
+    image_set_name(set, highest, name, sizeof name);
+    return error_set(error, WEFT_ERROR_DATA,
+                     "the label of '%s' is %" PRId32 ", but with %zu images in all, labels are below that; correct the "
+                     "label or add images",
+                     name, highest->label, images);
 }
 
 /* Both splits have images of every class. */
@@ -177,15 +191,19 @@ static weft_status check_classes(const struct image_set *set, struct error *erro
 
 /* ---- opening ---- */
 
-static bool directory_has(const char *directory, bool (*matches)(const char *name))
+/* Whether a name in a directory matches; false if it cannot be opened, which the readers of layouts report. */
+static weft_status directory_has(const char *directory, bool (*matches)(const char *name), bool *found,
+                                 struct error *error)
 {
     DIR *listing = file_listing_open(AT_FDCWD, directory, 0);
     const char *name;
-    bool found = false;
-    while (!found && (name = file_listing_next(listing)))
-        found = matches(name);
+    *found = false;
+    while (!*found && (name = file_listing_next(listing)))
+        *found = matches(name);
+    weft_status status =
+        listing && !*found && errno ? error_system(error, "cannot read the directory '%s'", directory) : WEFT_OK;
     file_listing_close(listing);
-    return found;
+    return status;
 }
 
 static bool is_idx_name(const char *name)
@@ -203,11 +221,18 @@ static weft_status image_set_read(struct image_set *set, struct error *error)
     const char *path = set->path;
     if (!file_exists(path))
         return error_set(error, WEFT_ERROR_DATA, "there is no '%s'; give a directory of images", path);
-    if (file_is_directory(path) && directory_has(path, is_idx_name)) {
+    const bool is_directory = file_is_directory(path);
+    bool has_idx = false, has_shards = is_shard_name(path);
+    weft_status status = is_directory ? directory_has(path, is_idx_name, &has_idx, error) : WEFT_OK;
+    if (status == WEFT_OK && is_directory && !has_shards)
+        status = directory_has(path, is_shard_name, &has_shards, error);
+    if (status != WEFT_OK)
+        return status;
+    if (has_idx) {
         set->layout = LAYOUT_IDX;
         return image_set_read_idx(set, error);
     }
-    if (is_shard_name(path) || (file_is_directory(path) && directory_has(path, is_shard_name))) {
+    if (has_shards) {
         set->layout = LAYOUT_SHARDS;
         return image_set_read_shards(set, error);
     }
@@ -219,8 +244,12 @@ weft_status image_set_open(const char *path, struct image_set *set, struct error
 {
     *set = (struct image_set){.path = path};
     weft_status status = image_set_read(set, error);
-    if (status == WEFT_OK && set->layout != LAYOUT_DIRECTORIES)
-        status = name_classes(set, count_classes(set), error);
+    if (status == WEFT_OK && set->layout != LAYOUT_DIRECTORIES) {
+        size_t classes;
+        status = count_classes(set, &classes, error);
+        if (status == WEFT_OK)
+            status = name_classes(set, classes, error);
+    }
     if (status == WEFT_OK && set->classes.count > 1 && !set->by_name)
         status = hold_out_tenth(set, error);
     if (status == WEFT_OK)

@@ -50,8 +50,8 @@ struct images_options {
 /**
  * Open the images at `path`. Errors: ARGUMENT for options out of bounds; SYSTEM; DATA for a place without images, with
  * fewer than two classes, with a class that one of the splits lacks, for idx files that are damaged, whose counts or
- * sizes differ, for shards that are cut or have samples without a label. Also decodes the first image of each split, so that data
- * sets of the wrong kind fail here.
+ * sizes differ, for shards that are cut or have samples without a label, for a label not below the number of images. Also
+ * decodes the first image of each split, so that data sets of the wrong kind fail here.
  */
 weft_status images_open(const char *path, const struct images_options *options, struct sample_source **source,
                         struct error *error);

@@ -239,6 +239,8 @@ weft_status jpeg_encode(const struct image *image, int quality, uint8_t **bytes,
     struct jpeg_writing writing = {0};
     writing.jpeg.err = jpeg_failure_init(&writing.failure, "an image to be written", error);
     if (setjmp(writing.failure.caller)) {
+        if (writing.bytes) /* it may have been freed for a larger block, which only the destination knows */
+            writing.jpeg.dest->term_destination(&writing.jpeg);
         jpeg_destroy_compress(&writing.jpeg);
         free(writing.bytes);
         return writing.failure.status;

@@ -12,8 +12,11 @@
 /* Deflate makes at most 1032 bytes of one (zlib's technical notes); a file as small as its headers has no more. */
 #define PNG_EXPANSION_MOST 1032.0
 
-/* Most bytes of a chunk beside the pixels, such as a compressed color profile. */
+/* Most bytes of a chunk beside the pixels. */
 #define PNG_CHUNK_MOST ((png_alloc_size_t)8 << 20)
+
+/* libpng's count of texts and the like that it keeps, plus 1; 0 would be no limit. */
+#define PNG_CHUNKS_KEPT 1
 
 struct png_reading {
     png_structp png;
@@ -73,6 +76,10 @@ static weft_status png_begin(struct png_reading *reading)
     png_set_read_fn(reading->png, reading, png_take);
     png_set_user_limits(reading->png, 0x7fffffff, 0x7fffffff);
     png_set_chunk_malloc_max(reading->png, PNG_CHUNK_MOST);
+    png_set_chunk_cache_max(reading->png, PNG_CHUNKS_KEPT);
+    /* Texts, color profiles and the like are skipped: small ones may expand to gigabytes. The palette and transparency
+     * are no such chunks. */
+    png_set_keep_unknown_chunks(reading->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
     png_read_info(reading->png, reading->info);
     const double bits =
         (double)png_get_bit_depth(reading->png, reading->info) * (double)png_get_channels(reading->png, reading->info);

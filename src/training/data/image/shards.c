@@ -5,6 +5,7 @@
 #include "training/data/image/internal/image_set.h"
 #include "training/data/image/tar.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -66,6 +67,8 @@ static weft_status read_label(struct shard_index *index, const struct tar_member
 static weft_status shard_index_visit(void *context, const struct tar_member *member, struct error *error)
 {
     struct shard_index *index = context;
+    if (file_name(member->name)[0] == '.') /* such as "._1.jpg", which macOS adds to 1.jpg */
+        return WEFT_OK;
     const size_t length = key_length(member->name);
     const char *ending = member->name + length;
     if (strlen(index->key) != length || memcmp(index->key, member->name, length) != 0) {
@@ -120,6 +123,8 @@ static weft_status list_shards(struct image_set *set, struct error *error)
         if (status == WEFT_OK)
             status = string_list_add(&set->files, path, error);
     }
+    if (status == WEFT_OK && errno)
+        status = error_system(error, "cannot read the directory '%s'", set->path);
     file_listing_close(listing);
     string_list_sort(&set->files);
     return status;

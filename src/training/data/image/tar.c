@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TAR_BLOCK 512u
+#define TAR_BLOCK       512u
+#define TAR_HEADER_MOST ((uint64_t)1 << 20) /* bytes of a header that a member has for itself */
 
 /* POSIX.1-1988, ustar. Numbers are octal text. */
 struct tar_header {
@@ -60,43 +61,56 @@ static uint64_t tar_checksum(const struct tar_header *header)
     return sum;
 }
 
-/* The path in a pax header's records, "LENGTH path=NAME\n" among others. */
-static void tar_find_pax_path(struct tar_reading *reading, const char *records, size_t size)
+static weft_status tar_set_name(struct tar_reading *reading, const char *name, size_t size, struct error *error)
 {
-    size_t at = 0;
-    while (at < size) {
+    if (size >= sizeof reading->name)
+        return error_set(error, WEFT_ERROR_DATA,
+                         "the archive '%s' has a path of %zu bytes at byte %" PRIu64
+                         ", and at most %u are read; write it again with shorter paths",
+                         reading->path, size, reading->at, TAR_NAME_BYTES - 1);
+    memcpy(reading->name, name, size);
+    reading->name[size] = '\0';
+    return WEFT_OK;
+}
+
+/* The path in a pax header's records, "LENGTH path=NAME\n" among others. */
+static weft_status tar_find_pax_path(struct tar_reading *reading, const char *records, size_t size, struct error *error)
+{
+    weft_status status = WEFT_OK;
+    for (size_t at = 0; at < size && status == WEFT_OK;) {
         char *after;
         const unsigned long length = strtoul(records + at, &after, 10);
         const size_t begin = (size_t)(after - records);
         if (length > size - at || begin >= at + length || *after != ' ')
-            return;
+            break;
         const char *key = after + 1;
         const size_t rest = at + length - begin - 1;
         if (rest > strlen("path=") + 1 && memcmp(key, "path=", strlen("path=")) == 0)
-            snprintf(reading->name, sizeof reading->name, "%.*s", (int)(rest - strlen("path=") - 1),
-                     key + strlen("path="));
+            status = tar_set_name(reading, key + strlen("path="), rest - strlen("path=") - 1, error);
         at += length;
     }
+    return status;
 }
 
 /* A member that has the name of the next one. */
 static weft_status tar_read_name(struct tar_reading *reading, char kind, uint64_t size, struct error *error)
 {
-    char text[4 * TAR_NAME_BYTES];
-    if (size >= sizeof text)
-        return tar_damaged(reading, "a member's name is too long", error);
+    if (size > TAR_HEADER_MOST)
+        return error_set(error, WEFT_ERROR_DATA,
+                         "the archive '%s' has a header of %" PRIu64 " bytes at byte %" PRIu64
+                         ", and at most 1 MiB is read; write it again without such headers",
+                         reading->path, size, reading->at);
+    char *text = malloc(size + 1);
+    if (!text)
+        return error_memory(error, size + 1, "a header of an archive");
     weft_status status =
         file_read_at(reading->descriptor, reading->path, reading->size, reading->at, text, size, error);
-    if (status != WEFT_OK)
-        return status;
     text[size] = '\0';
-    if (kind == 'x')
-        tar_find_pax_path(reading, text, size);
-    else if (strlen(text) >= sizeof reading->name)
-        return tar_damaged(reading, "a member's name is too long", error);
-    else
-        snprintf(reading->name, sizeof reading->name, "%s", text);
-    return WEFT_OK;
+    if (status == WEFT_OK)
+        status = kind == 'x' ? tar_find_pax_path(reading, text, size, error)
+                             : tar_set_name(reading, text, strnlen(text, size), error);
+    free(text);
+    return status;
 }
 
 static weft_status tar_visit(struct tar_reading *reading, const struct tar_header *header, uint64_t size,

@@ -24,8 +24,8 @@ struct tar_visitor {
 
 /**
  * Visit the regular files of the archive that is open for reading, from its first to its last. `path` and `size` are those
- * of the archive. Errors: DATA for damaged headers, for an archive that is cut within a member or has no end mark;
- * SYSTEM; those of the visitor.
+ * of the archive. Errors: DATA for damaged headers, for an archive that is cut within a member or has no end mark,
+ * and for a path of more than TAR_NAME_BYTES - 1 bytes or a pax header above 1 MiB; SYSTEM; MEMORY; those of the visitor.
  */
 weft_status tar_read(int descriptor, const char *path, uint64_t size, const struct tar_visitor *visitor,
                      struct error *error);

@@ -141,7 +141,7 @@ struct image_kernels {
     /** Lines first to first + count - 1 of out. */
     void (*max_pool_forward)(const struct max_pool *shape, const struct image_source *source, size_t first,
                              size_t count, float *out, uint8_t *places);
-    /** One image. `scratch`: height x width x channels floats. */
+    /** One image. `scratch`: height x width x channels of the pool's input + IMAGE_ROOM floats. */
     void (*max_pool_backward)(const struct max_pool *shape, size_t image, const float *gradient, const uint8_t *places,
                               const struct image_sink *sink, struct image_sums *sums, float *scratch);
     /** One image. */

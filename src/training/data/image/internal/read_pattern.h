@@ -47,16 +47,22 @@ static inline uint32_t read_pattern_period(const struct read_pattern *pattern)
     return 0;
 }
 
-/** Where the read that comes `ahead` (1: next) begins, for reads of `samples`. Needs one read. */
+/**
+ * Where the read that comes `ahead` (1: next) begins, for reads of `samples`. Needs one read. Without a period, a distance
+ * back is not repeated: it is a new start. No prediction is below 0, which would be near 2^64.
+ */
 static inline uint64_t read_pattern_predict(const struct read_pattern *pattern, uint32_t ahead, uint64_t samples)
 {
     const uint32_t period = read_pattern_period(pattern);
     uint64_t first = pattern->first[pattern->count - 1];
-    for (uint32_t i = 0; i < ahead; i++)
+    for (uint32_t i = 0; i < ahead; i++) {
+        uint64_t distance = samples;
         if (period)
-            first += read_pattern_distance(pattern, period - 1 - i % period);
-        else
-            first += pattern->count > 1 ? read_pattern_distance(pattern, 0) : samples;
+            distance = read_pattern_distance(pattern, period - 1 - i % period);
+        else if (pattern->count > 1 && read_pattern_distance(pattern, 0) >> 63 == 0)
+            distance = read_pattern_distance(pattern, 0);
+        first += (first + distance) >> 63 ? samples : distance;
+    }
     return first;
 }
 
