@@ -87,7 +87,7 @@ static void images_do_not_depend_on_threads_or_addresses(void **state)
     static const struct convolution shapes[] = {
         {4, 17, 16, 20, 40, 3, 2, 1, false}, {5, 20, 20, 24, 50, 1, 1, 0, false}, {3, 11, 40, 3, 32, 3, 2, 1, false},
         {5, 20, 20, 48, 48, 3, 1, 1, true},  {2, 31, 21, 48, 48, 3, 2, 1, true},  {1, 7, 7, 100, 120, 3, 1, 1, false},
-        {2, 28, 28, 48, 96, 3, 2, 1, false},
+        {2, 28, 28, 8, 96, 3, 2, 1, false},
     };
     static const char *const names[] = {"cpu", "cpu-bf16", "cpu-f16"};
     static const size_t offsets[] = {0, 0, 5};

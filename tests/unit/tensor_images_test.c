@@ -123,7 +123,7 @@ static const struct convolution shapes[] = {
     {2, 6, 5, 17, 33, 1, 1, 0, false},    {2, 7, 7, 9, 18, 1, 2, 0, false},   {1, 13, 11, 40, 24, 3, 1, 1, false},
     {2, 4, 4, 70, 20, 3, 2, 1, false},    {1, 6, 6, 5, 7, 2, 2, 0, false},    {2, 9, 9, 4, 3, 4, 3, 2, false},
     {1, 12, 16, 500, 40, 1, 1, 0, false}, {2, 3, 3, 2, 2, 3, 1, 2, false},    {1, 5, 5, 6, 7, 5, 1, 2, false},
-    {2, 20, 20, 48, 96, 3, 2, 1, false}, /* a phase of the backward pass has a longer panel than the whole */
+    {1, 20, 20, 8, 96, 3, 2, 1, false}, /* a phase of the backward pass has a longer panel than the whole */
     {4, 14, 14, 8, 16, 3, 1, 1, false},   {2, 5, 7, 19, 19, 3, 1, 1, true},   {2, 6, 9, 40, 40, 3, 2, 1, true},
     {1, 8, 7, 5, 5, 5, 2, 2, true},       {1, 4, 4, 17, 17, 2, 1, 0, true},   {2, 9, 5, 3, 3, 4, 3, 1, true},
     {1, 3, 3, 1, 1, 1, 1, 0, true},       {2, 4, 200, 70, 70, 3, 1, 1, true}, {3, 1, 1, 24, 24, 3, 1, 1, true},
