@@ -73,7 +73,8 @@ struct model_inputs {
 /** A language model reads tokens and the targets one further, both batch x sequence; networks say what else there is. */
 struct model_inputs model_inputs_of(const struct model_description *description, size_t sequence);
 
-/** The same before there is a description, of a shape that may lack numbers that have defaults. */
+/** The same before there is a description, of a shape that may lack numbers that have defaults; one without
+ * a kind is that of a language model. */
 struct model_inputs model_shape_inputs(const struct model_shape *shape, size_t sequence);
 
 /** What the samples of a network are. */

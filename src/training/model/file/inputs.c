@@ -14,7 +14,7 @@ const struct model_input_kind model_input_kinds[MODEL_INPUTS] = {
 
 struct model_inputs model_shape_inputs(const struct model_shape *shape, size_t sequence)
 {
-    const struct network *network = network_find(shape->kind, NULL);
+    const struct network *network = shape->kind ? network_find(shape->kind, NULL) : NULL;
     struct model_shape complete = *shape;
     struct model_inputs inputs = {0};
     if (network && network->inputs) {
