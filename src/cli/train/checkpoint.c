@@ -217,6 +217,13 @@ static const struct command command_checkpoint_list = {
 
 static const char *const export_types[] = {"f32", "f16", "bf16", NULL};
 
+/* Image models have none. */
+static bool exports_config(const char *directory)
+{
+    char path[FILE_PATH_BYTES];
+    return file_join(path, directory, "config.json", NULL) == WEFT_OK && file_exists(path);
+}
+
 static weft_status run_export(struct command_call *call, struct error *error)
 {
     static const weft_type types[] = {WEFT_F32, WEFT_F16, WEFT_BF16};
@@ -228,8 +235,8 @@ static weft_status run_export(struct command_call *call, struct error *error)
         return status;
     status = public_export(checkpoint, chosen.output, types[cli_choice_index(chosen.type, export_types)], error);
     if (status == WEFT_OK)
-        fprintf(call->output, "%s: the weights of %s as %s, and config.json\n", chosen.output,
-                checkpoint_directory(checkpoint), chosen.type);
+        fprintf(call->output, "%s: the weights of %s as %s%s\n", chosen.output, checkpoint_directory(checkpoint),
+                chosen.type, exports_config(chosen.output) ? ", and config.json" : "");
     checkpoint_close(checkpoint);
     return status;
 }
@@ -243,11 +250,11 @@ static const struct cli_option export_options[] = {
 static const struct command command_checkpoint_export = {
     .name = "export",
     .summary = "write a checkpoint's weights as other tools load them",
-    .description =
-        DIR_DESCRIPTION "\n\nWrites model.safetensors with the public tensor names of GPT-2 or Llama, and config.json "
-                        "with the shape, as the transformers library and many others read them; and vocab.json and "
-                        "merges.txt, where the checkpoint has a tokenizer. weft train --from and weft eval --from "
-                        "read them too.",
+    .description = DIR_DESCRIPTION
+    "\n\nWrites model.safetensors with the public tensor names of GPT-2, Llama, BERT or torchvision, and, but for "
+    "image models, config.json with the shape, as the transformers library and many others read "
+    "them; and the tokenizer's files, where the checkpoint has one. weft train --from and weft eval --from "
+    "read them too.",
     .examples = "weft checkpoint export runs/first --output first-f32\n"
                 "weft checkpoint export runs/first/best --output first-bf16 --type bf16\n",
     .words = "DIR",
