@@ -201,41 +201,143 @@ static void gather_rows(const struct gather *gather, const struct image_source *
     }
 }
 
+/* ---- lines ---- */
+
+/*
+ * A convolution that moves by one position reads most of a tile's source once for each tap. Instead of gathering it so often,
+ * its lines are copied once, with the zeros around each image: a tap of a row is then at a fixed distance from the row's first
+ * one. Image n's line y is line n (height + span_y) + y of all.
+ */
+struct lines {
+    ptrdiff_t least_y, least_x; /* of the taps */
+    size_t span_y, width;       /* lines from the first tap to the last; positions of a line */
+    size_t first, count;        /* lines of a tile */
+};
+
+static struct lines lines_of(const struct gather *gather, size_t first, size_t rows)
+{
+    struct lines lines = {.least_y = gather->y[0], .least_x = gather->x[0]};
+    ptrdiff_t most_y = gather->y[0], most_x = gather->x[0];
+    for (size_t t = 1; t < gather->taps; t++) {
+        lines.least_y = gather->y[t] < lines.least_y ? gather->y[t] : lines.least_y;
+        lines.least_x = gather->x[t] < lines.least_x ? gather->x[t] : lines.least_x;
+        most_y = gather->y[t] > most_y ? gather->y[t] : most_y;
+        most_x = gather->x[t] > most_x ? gather->x[t] : most_x;
+    }
+    lines.span_y = (size_t)(most_y - lines.least_y);
+    lines.width = gather->width + (size_t)(most_x - lines.least_x);
+    const size_t begin = first / gather->width, end = (first + rows - 1) / gather->width;
+    lines.first = begin + begin / gather->height * lines.span_y;
+    lines.count = end + end / gather->height * lines.span_y + lines.span_y + 1 - lines.first;
+    return lines;
+}
+
+/* Floats from the first tap of a row to tap t of it. */
+static size_t lines_tap(const struct lines *lines, const struct gather *gather, size_t channels, size_t t)
+{
+    const size_t y = (size_t)(gather->y[t] - lines->least_y), x = (size_t)(gather->x[t] - lines->least_x);
+    return (y * lines->width + x) * channels;
+}
+
+/* Floats from the first line to the first tap of a row of the grid. */
+static size_t lines_row(const struct lines *lines, const struct gather *gather, size_t channels, size_t row)
+{
+    const size_t line = row / gather->width, at = line + line / gather->height * lines->span_y - lines->first;
+    return (at * lines->width + row % gather->width) * channels;
+}
+
+VECTOR_FUNCTION void lines_copy_of(const struct lines *lines, const struct gather *gather,
+                                   const struct image_source *from, const enum source_mode mode, float *to)
+{
+    const struct image_source copy = *from, *source = &copy; /* which no store into an array can change */
+    const size_t channels = source->channels, padded = gather->height + lines->span_y;
+    const ptrdiff_t width = (ptrdiff_t)lines->width, source_width = (ptrdiff_t)gather->source_width;
+    const ptrdiff_t begin = lines->least_x < 0 ? -lines->least_x : 0, rest = source_width - lines->least_x,
+                    end = rest < width ? rest : width;
+    for (size_t i = lines->first; i < lines->first + lines->count; i++, to += (size_t)width * channels) {
+        const ptrdiff_t y = (ptrdiff_t)(i % padded) + lines->least_y;
+        if (y < 0 || y >= (ptrdiff_t)gather->source_height || begin >= end) {
+            fill_zeros(to, (size_t)width * channels);
+            continue;
+        }
+        fill_zeros(to, (size_t)begin * channels);
+        size_t position =
+            (i / padded * gather->source_height + (size_t)y) * gather->source_width + (size_t)(begin + lines->least_x);
+        for (ptrdiff_t x = begin; x < end; x++, position++)
+            for (size_t c = 0; c < channels; c += LANES)
+                vector_store(to + (size_t)x * channels + c,
+                             source_load(source, mode, position * channels, c, channels - c));
+        fill_zeros(to + (size_t)end * channels, (size_t)(width - end) * channels);
+    }
+}
+
+static void lines_copy(const struct lines *lines, const struct gather *gather, const struct image_source *source,
+                       float *to)
+{
+    if (source->mode == SOURCE_PLAIN)
+        lines_copy_of(lines, gather, source, SOURCE_PLAIN, to);
+    else if (source->mode == SOURCE_NORMALIZED)
+        lines_copy_of(lines, gather, source, SOURCE_NORMALIZED, to);
+    else
+        lines_copy_of(lines, gather, source, SOURCE_SLOPE, to);
+}
+
+/* Whether copying lines is less than gathering `columns` of the left matrix, and fits into the same room. */
+static bool lines_pay(const struct lines *lines, const struct gather *gather, size_t channels, size_t columns,
+                      size_t rows, size_t room)
+{
+    const size_t floats = lines->count * lines->width * channels;
+    return gather->step == 1 && gather->taps > 1 && 2 * floats < columns * rows && floats <= room;
+}
+
 /* ---- products ---- */
 
+/* Neighboring elements of the left matrix's rows: `count` floats, `offset` from where each row begins. */
+struct piece {
+    size_t offset, count;
+};
+
 struct strip_product {
-    size_t inner;
-    const float *a;
-    size_t a_row, a_inner; /* distance of the next row's, the next inner element */
-    const float *b;        /* a panel: `inner` rows of PANEL */
+    size_t pieces;
+    const struct piece *piece; /* a row of the left matrix is made of them */
+    const float *const *rows;  /* where each begins */
+    const float *b;            /* a panel: rows of PANEL */
     float *c;
     size_t c_row;
     bool accumulate;
 };
 
-/* `rows` is a constant where this is called, so that the sums stay in registers. */
-VECTOR_FUNCTION void strip_multiply(const struct strip_product *product, const size_t rows, size_t row)
+/* Write sums of `rows` rows. Here and below, `rows` is a constant where this is called, so that sums stay in registers. */
+VECTOR_FUNCTION void strip_store(vector (*sum)[2], const size_t rows, float *c, size_t c_row, const bool accumulate)
 {
-    vector sum[STRIP][2] = {{{0}}};
-    const float *a = product->a + row * product->a_row, *b = product->b;
-    const size_t a_row = product->a_row, a_inner = product->a_inner;
-    for (size_t k = product->inner; k > 0; k--, a += a_inner, b += PANEL) {
-        const vector left = vector_load(b), right = vector_load(b + LANES);
-#pragma GCC unroll 12
-        for (size_t i = 0; i < rows; i++) {
-            const vector of_row = vector_of(a[i * a_row]);
-            sum[i][0] = vector_multiply_add(of_row, left, sum[i][0]);
-            sum[i][1] = vector_multiply_add(of_row, right, sum[i][1]);
-        }
-    }
-    float *c = product->c + row * product->c_row;
-    const bool accumulate = product->accumulate;
 #pragma GCC unroll 12
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < 2; j++) {
-            float *place = c + i * product->c_row + j * LANES;
+            float *place = c + i * c_row + j * LANES;
             vector_store(place, accumulate ? vector_load(place) + sum[i][j] : sum[i][j]);
         }
+}
+
+VECTOR_FUNCTION void strip_multiply(const struct strip_product *product, const size_t rows, size_t row)
+{
+    vector sum[STRIP][2] = {{{0}}};
+    const float *a[STRIP], *b = product->b;
+#pragma GCC unroll 12
+    for (size_t i = 0; i < rows; i++)
+        a[i] = product->rows[row + i];
+    for (size_t p = 0; p < product->pieces; p++) {
+        const size_t first = product->piece[p].offset, end = first + product->piece[p].count;
+        for (size_t k = first; k < end; k++, b += PANEL) {
+            const vector left = vector_load(b), right = vector_load(b + LANES);
+#pragma GCC unroll 12
+            for (size_t i = 0; i < rows; i++) {
+                const vector of_row = vector_of(a[i][k]);
+                sum[i][0] = vector_multiply_add(of_row, left, sum[i][0]);
+                sum[i][1] = vector_multiply_add(of_row, right, sum[i][1]);
+            }
+        }
+    }
+    strip_store(sum, rows, product->c + row * product->c_row, product->c_row, product->accumulate);
 }
 
 static void strips_multiply(const struct strip_product *product, size_t rows)
@@ -253,6 +355,89 @@ static void strips_multiply(const struct strip_product *product, size_t rows)
         strip_multiply(product, 2, row);
     for (; row < rows; row++)
         strip_multiply(product, 1, row);
+}
+
+/* The left matrix transposed: c += a^T b over `inner` rows of a. */
+struct column_product {
+    size_t inner;
+    const float *const *rows; /* where each row of a begins */
+    const float *b;           /* a panel: `inner` rows of PANEL */
+    float *c;
+    size_t c_row;
+};
+
+/* Columns column to column + columns - 1, which begin at `offset` in each row. */
+VECTOR_FUNCTION void column_strip_multiply(const struct column_product *product, const size_t columns, size_t column,
+                                           size_t offset)
+{
+    vector sum[STRIP][2] = {{{0}}};
+    const float *b = product->b, *const *rows = product->rows;
+    for (size_t k = 0; k < product->inner; k++, b += PANEL) {
+        const vector left = vector_load(b), right = vector_load(b + LANES);
+        const float *a = rows[k] + offset;
+#pragma GCC unroll 12
+        for (size_t i = 0; i < columns; i++) {
+            const vector of_column = vector_of(a[i]);
+            sum[i][0] = vector_multiply_add(of_column, left, sum[i][0]);
+            sum[i][1] = vector_multiply_add(of_column, right, sum[i][1]);
+        }
+    }
+    strip_store(sum, columns, product->c + column * product->c_row, product->c_row, true);
+}
+
+/* All columns of a piece, of which the first is column `column` of the product. */
+static void column_strips_multiply(const struct column_product *product, const struct piece *piece, size_t column)
+{
+    size_t offset = piece->offset;
+    const size_t end = offset + piece->count;
+    for (; offset + STRIP <= end; offset += STRIP, column += STRIP)
+        column_strip_multiply(product, STRIP, column, offset);
+#if STRIP > 8
+    for (; offset + 8 <= end; offset += 8, column += 8)
+        column_strip_multiply(product, 8, column, offset);
+#endif
+    for (; offset + 4 <= end; offset += 4, column += 4)
+        column_strip_multiply(product, 4, column, offset);
+    for (; offset + 2 <= end; offset += 2, column += 2)
+        column_strip_multiply(product, 2, column, offset);
+    for (; offset < end; offset++, column++)
+        column_strip_multiply(product, 1, column, offset);
+}
+
+/* Where some columns of a tile's rows are. */
+struct left_matrix {
+    const float *rows[IMAGE_TILE];
+    size_t pieces;
+    struct piece piece[TAPS_MOST];
+};
+
+/* Columns column to column + columns - 1, in lines. */
+static void left_matrix_of_lines(const struct lines *lines, const struct gather *gather, size_t channels, size_t column,
+                                 size_t columns, struct left_matrix *left)
+{
+    size_t t = column / channels, c = column % channels;
+    left->pieces = 0;
+    for (size_t done = 0; done < columns; c = 0) {
+        size_t taps = 1; /* that follow each other */
+        while (t + taps < gather->taps && gather->y[t + taps] == gather->y[t] &&
+               gather->x[t + taps] == gather->x[t] + (int)taps)
+            taps++;
+        const size_t rest = taps * channels - c, count = columns - done < rest ? columns - done : rest;
+        left->piece[left->pieces++] =
+            (struct piece){.offset = lines_tap(lines, gather, channels, t) + c, .count = count};
+        done += count;
+        t += taps;
+    }
+}
+
+/* Columns in rows that are `stride` floats apart. */
+static void left_matrix_of_rows(const float *first, size_t stride, size_t rows, size_t columns,
+                                struct left_matrix *left)
+{
+    left->pieces = 1;
+    left->piece[0] = (struct piece){.count = columns};
+    for (size_t i = 0; i < rows; i++)
+        left->rows[i] = first + i * stride;
 }
 
 /* ---- forward, and the gradient of the input ---- */
@@ -289,16 +474,27 @@ static void convolution_product_rows(const struct gather *gather, const struct i
     }
     if (inner == 0)
         memset(results, 0, rows * c_row * sizeof *results);
+    const struct lines lines = lines_of(gather, first, rows);
+    const bool by_lines = !in_place && lines_pay(&lines, gather, source->channels, inner, rows, IMAGE_TILE * a_row);
+    struct left_matrix left;
+    if (by_lines) {
+        lines_copy(&lines, gather, source, gathered);
+        for (size_t i = 0; i < rows; i++)
+            left.rows[i] = gathered + lines_row(&lines, gather, source->channels, first + i);
+    }
     for (size_t k = 0; k < inner; k += block) {
         const size_t now = inner - k < block ? inner - k : block;
-        struct strip_product product = {
-            .inner = now, .a = gathered, .a_row = a_row, .a_inner = 1, .c_row = c_row, .accumulate = k > 0};
-        if (in_place) {
-            product.a = (const float *)source->x + first * source->channels + k;
-            product.a_row = source->channels;
+        if (by_lines) {
+            left_matrix_of_lines(&lines, gather, source->channels, k, now, &left);
+        } else if (in_place) {
+            left_matrix_of_rows((const float *)source->x + first * source->channels + k, source->channels, rows, now,
+                                &left);
         } else {
             gather_rows(gather, source, k, now, first, rows, gathered, a_row);
+            left_matrix_of_rows(gathered, a_row, rows, now, &left);
         }
+        struct strip_product product = {
+            .pieces = left.pieces, .piece = left.piece, .rows = left.rows, .c_row = c_row, .accumulate = k > 0};
         for (size_t column = 0; column < sink->channels; column += PANEL) {
             product.b = packed + column * inner + k * PANEL;
             product.c = results + column;
@@ -349,13 +545,23 @@ static void convolution_product_weights(const struct gather *gather, const struc
 {
     const size_t width = convolution_round(gradient->channels, PANEL), a_inner = gathered_stride(BLOCK);
     float *panels = scratch, *gathered = scratch + IMAGE_TILE * (width + STRIDE_EXTRA);
-    gather_rows(gather, x, first_column, columns, first, rows, gathered, a_inner);
+    const struct lines lines = lines_of(gather, first, rows);
+    struct left_matrix left;
+    if (lines_pay(&lines, gather, x->channels, columns, rows, IMAGE_TILE * a_inner)) {
+        lines_copy(&lines, gather, x, gathered);
+        for (size_t i = 0; i < rows; i++)
+            left.rows[i] = gathered + lines_row(&lines, gather, x->channels, first + i);
+        left_matrix_of_lines(&lines, gather, x->channels, first_column, columns, &left);
+    } else {
+        gather_rows(gather, x, first_column, columns, first, rows, gathered, a_inner);
+        left_matrix_of_rows(gathered, a_inner, rows, columns, &left);
+    }
     source_panels(gradient, first, rows, panels);
-    struct strip_product product = {
-        .inner = rows, .a = gathered, .a_row = 1, .a_inner = a_inner, .c_row = width, .accumulate = true};
+    struct column_product product = {.inner = rows, .rows = left.rows, .c_row = width};
     for (size_t column = 0; column < width; column += PANEL) {
         product.b = panels + column * rows;
         product.c = sums + column;
-        strips_multiply(&product, columns);
+        for (size_t p = 0, done = 0; p < left.pieces; done += left.piece[p++].count)
+            column_strips_multiply(&product, &left.piece[p], done);
     }
 }
