@@ -385,7 +385,7 @@ VECTOR_FUNCTION void column_strip_multiply(const struct column_product *product,
     strip_store(sum, columns, product->c + column * product->c_row, product->c_row, true);
 }
 
-/* All columns of a piece, of which the first is column `column` of the product. */
+/* All columns of a piece; the first is column `column` of the product. */
 static void column_strips_multiply(const struct column_product *product, const struct piece *piece, size_t column)
 {
     size_t offset = piece->offset;
