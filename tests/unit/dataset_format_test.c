@@ -179,6 +179,8 @@ static void directories(void **state)
     assert_int_equal(dataset_tokens(dataset, DATASET_TRAIN), 36);
     int32_t tokens[2], targets[2];
     assert_int_equal(dataset_batch(dataset, DATASET_HELD_OUT, 0, 1, tokens, targets, NULL), WEFT_OK);
+    temporary_file(inner, "train.tsv", "a label\tand a text\n", 19);
+    must_fail(inner, 2, WEFT_ERROR_DATA, WORDS("texts", "labeled texts", "--task classify"));
     assert_int_equal(tokens[0], 'b');
     dataset_close(dataset);
 }

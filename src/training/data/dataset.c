@@ -275,7 +275,7 @@ weft_status dataset_open(const char *const *paths, size_t count, const struct da
     struct string_list files;
     weft_status status = check_options(options, error);
     if (status == WEFT_OK)
-        status = data_files_find(paths, count, &files, error);
+        status = data_files_find(paths, count, false, &files, error);
     if (status != WEFT_OK)
         return status;
     struct dataset *opened = calloc(1, sizeof *opened);

@@ -9,7 +9,7 @@
  *   - any other file: text. Its bytes are the tokens, vocabulary 256; or, where the options have a tokenizer, the text
  *     is encoded when it is opened (text_reader.h), into memory.
  * A dataset is one file, several files of one format, or directories of them (their .bin files, or if there are none
- * their .txt files, or their .tsv files, by name). Files are read as samples are asked for, and stay open.
+ * their .txt files, by name). Files are read as samples are asked for, and stay open.
  *
  * The split: files whose name has the word "val" are held out (for a
  * single "train.bin" also the "val.bin" in the same directory). Without such a name the last tenth of all tokens is

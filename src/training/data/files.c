@@ -67,7 +67,8 @@ static int files_by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static weft_status files_add_directory(struct string_list *files, const char *directory, struct error *error)
+static weft_status files_add_directory(struct string_list *files, const char *directory, bool labeled,
+                                       struct error *error)
 {
     struct dirent **entries;
     int count = scandir(directory, &entries, NULL, files_by_name);
@@ -90,17 +91,24 @@ static weft_status files_add_directory(struct string_list *files, const char *di
     return status;
 }
 
-weft_status data_files_find(const char *const *paths, size_t count, struct string_list *files, struct error *error)
+weft_status data_files_find(const char *const *paths, size_t count, bool labeled, struct string_list *files,
+                            struct error *error)
 {
     *files = (struct string_list){0};
     weft_status status = WEFT_OK;
     if (count == 0)
         status = error_set(error, WEFT_ERROR_ARGUMENT, "a dataset needs at least one file or directory");
     for (size_t i = 0; i < count && status == WEFT_OK; i++)
-        status = file_is_directory(paths[i]) ? files_add_directory(files, paths[i], error)
+        status = file_is_directory(paths[i]) ? files_add_directory(files, paths[i], labeled, error)
                                              : string_list_add(files, paths[i], error);
     if (status == WEFT_OK && count == 1 && files->count == 1 && !file_is_directory(paths[0]))
         status = add_sibling(files, paths[0], error);
+    else if (status == WEFT_OK && !labeled && text_ends_in(files->items[before], ".tsv"))
+        status = error_set(error, WEFT_ERROR_DATA,
+                           "the directory '%s' has .tsv files, which hold labeled texts, and neither .bin nor .txt "
+                           "files; classify them with a bert and --task classify, or name a file itself to read it as "
+                           "plain text",
+                           directory);
     if (status != WEFT_OK)
         string_list_free(files);
     return status;

@@ -8,9 +8,11 @@
 /**
  * The files of `count` paths: a directory stands for its .bin files, otherwise its .txt files, otherwise its .tsv
  * files, sorted by name. For a single "train" file the "val" file in the same directory is added. Free with
- * string_list_free(); on an error `files` is empty.
+ * string_list_free(); on an error `files` is empty. Errors: SYSTEM; DATA for a directory without such files, and for one
+ * that only has .tsv files, which hold labeled texts, unless the caller reads them (`labeled`).
  */
-weft_status data_files_find(const char *const *paths, size_t count, struct string_list *files, struct error *error);
+weft_status data_files_find(const char *const *paths, size_t count, bool labeled, struct string_list *files,
+                            struct error *error);
 
 /**
  * Whether the name of the file at `path` has the word "val", "valid" or "validation": "fineweb_val_000000.bin" has it,

@@ -156,7 +156,7 @@ static weft_status pack_texts(struct packing *packing, struct error *error)
 static weft_status pack(struct packing *packing, const char *const *paths, size_t count, struct error *error)
 {
     const struct pack_options *options = packing->options;
-    weft_status status = text_files_open(paths, count, &packing->texts, error);
+    weft_status status = text_files_open(paths, count, false, &packing->texts, error);
     if (status == WEFT_OK)
         status = tokenizer_open(options->tokenizer, &packing->tokenizer, error);
     if (status == WEFT_OK)

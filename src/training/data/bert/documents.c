@@ -215,7 +215,7 @@ weft_status documents_open(const char *const *paths, size_t count, const struct 
     struct document_parser parser = {.documents = documents};
     struct text_files texts;
     *documents = (struct documents){0};
-    weft_status status = text_files_open(paths, count, &texts, error);
+    weft_status status = text_files_open(paths, count, false, &texts, error);
     if (status != WEFT_OK)
         return status;
     status = encoder_open(tokenizer, &parser.encoder, error);

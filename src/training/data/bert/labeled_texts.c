@@ -261,7 +261,7 @@ weft_status labeled_texts_open(const char *const *paths, size_t count, const str
     struct labeled_parser parser = {.texts = texts, .options = options};
     struct text_files files;
     *texts = (struct labeled_texts){0};
-    weft_status status = text_files_open(paths, count, &files, error);
+    weft_status status = text_files_open(paths, count, true, &files, error);
     if (status != WEFT_OK)
         return status;
     status = encoder_open(options->tokenizer, &parser.encoder, error);
