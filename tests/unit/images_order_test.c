@@ -301,6 +301,10 @@ static void shards(void **state)
 
 static void fashion_mnist(void **state)
 {
+    source = must_open(temporary_path(*state, "val_000000.tar"), &options); /* it is held-out data only */
+    assert_int_equal(sample_source_samples(source, DATASET_TRAIN), 0);
+    assert_int_equal(sample_source_samples(source, DATASET_HELD_OUT), 6);
+    sample_source_close(source);
     static const char path[] = "/usr/share/datasets/fashion-mnist";
     static float pixels[100][28 * 28];
     int32_t targets[100][2];

@@ -80,6 +80,21 @@ static void rows_are_those_of_the_lines(void **state)
 }
 
 /* 60 texts without names: an epoch has each of 54 once, in another order than the next, and the other 6 are held out. */
+/* Without texts to train on, classes are those of the held-out texts. */
+static void files_called_val_are_held_out_data_only(void **state)
+{
+    static struct rows rows;
+    const char *path = put("my.test.tsv", "b\tx\na\ty\n");
+    struct sample_source *source = must_open(&path, 1, 1);
+    assert_int_equal(sample_source_samples(source, DATASET_TRAIN), 0);
+    assert_int_equal(sample_source_samples(source, DATASET_HELD_OUT), 2);
+    assert_string_equal(labeled_class_name(source, 0), "a");
+    must_read(source, DATASET_HELD_OUT, 0, 2, &rows);
+    must_be(&rows, 0, " [CLS] x [SEP]", 0, 1);
+    must_be(&rows, 1, " [CLS] y [SEP]", 0, 0);
+    sample_source_close(source);
+}
+
 static void a_random_tenth_is_held_out(void **state)
 {
     static struct rows rows, again;
@@ -196,10 +211,9 @@ static int clean_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(rows_are_those_of_the_lines),
-        TEST(a_random_tenth_is_held_out),
-        TEST(the_identity_is_that_of_texts_and_labels),
-        TEST(faults_have_messages),
+        TEST(rows_are_those_of_the_lines),         TEST(files_called_val_are_held_out_data_only),
+        TEST(a_random_tenth_is_held_out),          TEST(the_identity_is_that_of_texts_and_labels),
+        TEST(the_identity_is_that_of_whole_texts), TEST(faults_have_messages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,6 +31,23 @@ bool data_file_is_test(const char *path)
     return find_word(file_name(path), "test");
 }
 
+enum data_file_split data_files_split(const struct string_list *files)
+{
+    size_t held_out = 0, others = 0;
+    for (size_t i = 0; i < files->count; i++) {
+        held_out += data_file_is_held_out(files->items[i]);
+        others += !data_file_is_held_out(files->items[i]) && !data_file_is_test(files->items[i]);
+    }
+    if (files->count > 0 && others == 0)
+        return DATA_FILES_HELD_OUT;
+    return held_out > 0 && held_out < files->count ? DATA_FILES_SPLIT : DATA_FILES_UNNAMED;
+}
+
+bool data_file_is_split_off(enum data_file_split split, const char *file)
+{
+    return split == DATA_FILES_HELD_OUT || (split == DATA_FILES_SPLIT && data_file_is_held_out(file));
+}
+
 /* The file that is called as `path` with "val" in place of "train", if it is there. */
 static weft_status add_sibling(struct string_list *files, const char *path, struct error *error)
 {
@@ -85,6 +102,12 @@ static weft_status files_add_directory(struct string_list *files, const char *di
                            "the directory '%s' has neither .bin nor .txt nor .tsv files; name the files of the dataset "
                            "themselves",
                            directory);
+    else if (status == WEFT_OK && !labeled && text_ends_in(files->items[before], ".tsv"))
+        status = error_set(error, WEFT_ERROR_DATA,
+                           "the directory '%s' has .tsv files, which hold labeled texts, and neither .bin nor .txt "
+                           "files; classify them with a bert and --task classify, or name a file itself to read it as "
+                           "plain text",
+                           directory);
     for (int i = 0; i < count; i++)
         free(entries[i]);
     free(entries);
@@ -103,12 +126,6 @@ weft_status data_files_find(const char *const *paths, size_t count, bool labeled
                                              : string_list_add(files, paths[i], error);
     if (status == WEFT_OK && count == 1 && files->count == 1 && !file_is_directory(paths[0]))
         status = add_sibling(files, paths[0], error);
-    else if (status == WEFT_OK && !labeled && text_ends_in(files->items[before], ".tsv"))
-        status = error_set(error, WEFT_ERROR_DATA,
-                           "the directory '%s' has .tsv files, which hold labeled texts, and neither .bin nor .txt "
-                           "files; classify them with a bert and --task classify, or name a file itself to read it as "
-                           "plain text",
-                           directory);
     if (status != WEFT_OK)
         string_list_free(files);
     return status;

@@ -23,4 +23,16 @@ bool data_file_is_held_out(const char *path);
 /** Whether the name has the word "test". */
 bool data_file_is_test(const char *path);
 
+/** Which of some files are held out. */
+enum data_file_split {
+    DATA_FILES_SPLIT,    /**< those called val; the others are trained on */
+    DATA_FILES_HELD_OUT, /**< all: each is called val or test, so there is nothing to train on */
+    DATA_FILES_UNNAMED,  /**< no name says so */
+};
+
+enum data_file_split data_files_split(const struct string_list *files);
+
+/** Whether `file`, one of files that are split like this, is held out by its name. */
+bool data_file_is_split_off(enum data_file_split split, const char *file);
+
 #endif

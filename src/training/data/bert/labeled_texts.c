@@ -163,7 +163,8 @@ static weft_status labeled_read_files(struct labeled_parser *parser, const struc
     size_t named = 0;
     for (size_t i = 0; i < files->count; i++)
         named += labeled_is_held_out(files->paths.items[i]);
-    texts->by_name = named > 0 && named < files->count;
+    texts->by_name = named > 0;
+    texts->held_out_only = named == files->count;
     weft_status status = WEFT_OK;
     for (int held_out = 0; held_out < 2; held_out++) {
         for (size_t i = 0; i < files->count && status == WEFT_OK; i++)
@@ -228,7 +229,7 @@ static weft_status labeled_sort_classes(struct labeled_texts *texts, struct erro
 static weft_status labeled_check_classes(const struct labeled_texts *texts, const char *path, struct error *error)
 {
     const size_t classes = texts->classes.count;
-    if (texts->held_out == 0 || texts->held_out == texts->count)
+    if ((texts->held_out == 0 && !texts->held_out_only) || texts->held_out == texts->count)
         return error_set(error, WEFT_ERROR_DATA,
                          "'%s' has %zu labeled %s to train on and %zu to hold out; both need some", path,
                          texts->held_out, texts->held_out == 1 ? "text" : "texts", texts->count - texts->held_out);
@@ -243,7 +244,7 @@ static weft_status labeled_check_classes(const struct labeled_texts *texts, cons
         seen[2 * (size_t)texts->texts[i].label + (i >= texts->held_out)] = true;
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < classes && status == WEFT_OK; i++)
-        if (!seen[2 * i] || !seen[2 * i + 1])
+        if ((!seen[2 * i] && !texts->held_out_only) || !seen[2 * i + 1])
             status = error_set(error, WEFT_ERROR_DATA, "the class '%s' of '%s' is missing among the texts %s; %s",
                                text_printable(texts->classes.items[i]), path,
                                seen[2 * i] ? "that are held out" : "to train on",

@@ -373,6 +373,8 @@ static void describe_images(struct images *images, const char *path)
              set->splits[DATASET_HELD_OUT].count,
              set->by_name ? "by name" : "by hashes of their names, a tenth of each class");
 }
+        if (images->set.splits[split].count == 0)
+            continue;
 
 /* The first image of each split can be decoded, unless those that cannot are skipped. */
 static weft_status try_images(struct images *images, struct error *error)

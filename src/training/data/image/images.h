@@ -4,10 +4,12 @@
  *
  * Layouts, recognized by what is in the directory:
  *   - train/ and val/ (or valid/, validation/, test/), each with a directory per class; .jpg, .jpeg and .png files in it;
+ *     without train/, there are only held-out images;
  *   - a directory per class alone. Of each class, a tenth is held out, chosen by hashes of the names;
  *   - MNIST's idx files: train-images-idx3-ubyte, train-labels-idx1-ubyte and the same of t10k, plain or .gz;
  *   - .tar shards of WebDataset: NAME.jpg (or .jpeg, .png) and NAME.cls with the number of the class, side by side. Shards
- *     with the word "val" in their names are held out; without such a name a tenth of each class is. Also a single shard.
+ *     with the word "val" in their names are held out; without such a name a tenth of each class is. Where all names have
+ *     "val" or "test", there are only held-out images. Also a single shard.
  * Classes are numbered in the order of their directories' names. Where there are only numbers, the lines of a file
  * classes.txt name them.
  *

@@ -107,6 +107,11 @@ static weft_status open_run_data(struct trainer *trainer, struct error *error)
                                              .classes_chosen = config->classes_chosen,
                                              .settings =
                                                  config->pretrained ? pretrained_settings(config->pretrained) : NULL,
+    if (status == WEFT_OK && sample_source_samples(trainer->source, DATASET_TRAIN) == 0)
+        return error_set(error, WEFT_ERROR_DATA,
+                         "'%s' has held-out data only, as all of it is called val or test; give data to train on, "
+                         "beside it or alone",
+                         config->data);
                                              .images = config->images};
     double bytes_per_token = 0;
     const weft_status status = run_data_open(&options, &config->shape, &trainer->source, &bytes_per_token, error);

@@ -24,6 +24,7 @@ struct labeled_texts {
     struct string_list classes; /**< labels, sorted */
     bool by_name;               /**< files called val or test are held out */
 };
+    bool held_out_only;         /**< all files are called so */
 
 /** Read, check and encode the texts of `count` paths. Errors: those of labeled_open(). */
 weft_status labeled_texts_open(const char *const *paths, size_t count, const struct bert_data_options *options,
