@@ -149,6 +149,26 @@ static void the_identity_is_that_of_texts_and_labels(void **state)
 }
 
 static void must_fail(const char *train, const char *held_out, const char *words)
+/* Nor does it depend on where the sequence cuts texts. */
+static void the_identity_is_that_of_whole_texts(void **state)
+{
+    static const char *const ends[] = {"abcdefghijklm", "abcdefghijklz"};
+    struct dataset_identity identities[3];
+    for (int i = 0; i < 3; i++) {
+        char text[128];
+        snprintf(text, sizeof text, "x\t%s\ny\tb\tc\n", ends[i == 2]);
+        const char *paths[] = {put("whole.tsv", text), put("whole.test.tsv", "x\tq\ny\tr")};
+        const struct bert_data_options options = {.sequence = i == 1 ? 64 : SEQUENCE, .tokenizer = tokenizer};
+        struct sample_source *source;
+        assert_int_equal(labeled_open(paths, 2, &options, &source, NULL), WEFT_OK);
+        assert_int_equal(sample_source_identify(source, &identities[i], NULL), WEFT_OK);
+        sample_source_close(source);
+    }
+    assert_int_equal(identities[0].hash, identities[1].hash);
+    assert_int_equal(identities[0].tokens, identities[1].tokens);
+    assert_true(identities[0].hash != identities[2].hash);
+}
+
 {
     const struct bert_data_options options = {.sequence = SEQUENCE, .tokenizer = tokenizer};
     const char *paths[] = {put("wrong.tsv", train), held_out ? put("wrong.val.tsv", held_out) : NULL};

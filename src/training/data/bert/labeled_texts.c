@@ -68,6 +68,16 @@ static weft_status labeled_add_label(struct labeled_parser *parser, struct label
     return status == WEFT_OK ? hash_index_add(&parser->labels, key, (void *)(uintptr_t)classes->count, error) : status;
 }
 
+/* Of a text, or two, of these numbers of tokens. */
+static void labeled_add_hash(struct labeled_texts *texts, struct labeled_column label, const int32_t *tokens,
+                             size_t first, size_t second)
+{
+    texts->encoded += first + second;
+    texts->hash = hash_bytes(label.text, label.size, texts->hash);
+    texts->hash = hash_bytes(tokens, (first + second) * sizeof *tokens, texts->hash);
+    texts->hash = hash_number(second, hash_number(first, texts->hash));
+}
+
 static weft_status labeled_add_text(struct labeled_parser *parser, struct labeled_column label,
                                     struct labeled_column one, struct labeled_column other, struct error *error)
 {
@@ -87,6 +97,7 @@ static weft_status labeled_add_text(struct labeled_parser *parser, struct labele
     if (status != WEFT_OK)
         return status;
     size_t first = middle - text.first, second = tokens->count - middle;
+    labeled_add_hash(texts, label, tokens->tokens + text.first, first, second);
     sample_fit(sample_room(parser->options->sequence, 1 + text.is_pair), &first, &second);
     if (second > 0)
         memmove(tokens->tokens + text.first + first, tokens->tokens + middle, second * sizeof *tokens->tokens);
