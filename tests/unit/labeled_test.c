@@ -73,6 +73,7 @@ static void rows_are_those_of_the_lines(void **state)
     must_be(&rows, 2, " [CLS] abcdefg [SEP] h i [SEP]", 9, 1);
     must_be(&rows, 3, " [CLS] a b [SEP] abcdefg [SEP]", 4, 1);
     must_be(&rows, 4, " [CLS] abcde [SEP] lmno [SEP]", 7, 0);
+    assert_true(sample_source_bytes(source) >= 7 * 20); /* texts are in memory */
     sample_source_close(source);
     source = must_open(paths, 1, 1); /* val.tsv beside train.tsv is found */
     assert_int_equal(sample_source_samples(source, DATASET_HELD_OUT), 5);

@@ -166,8 +166,10 @@ static weft_status settle_given(struct train_plan *plan, const struct model_desc
 static weft_status settle_automatic(struct train_plan *plan, const struct model_description *description,
                                     weft_context *context, struct train_config *config, FILE *output, bool *speaks,
                                     struct error *error)
+    struct model_shape shape = config->shape;
 {
     char text[STRATEGY_TEXT_BYTES];
+    training_shape_for_task(config->classify, &shape);
     plan_free(&plan->plan); /* of a beginning that failed */
     const weft_status status =
         auto_plan_reach(config, description, context, weft_world(context), &plan->plan, speaks, error);
@@ -191,7 +193,7 @@ weft_status train_plan_settle(struct train_plan *plan, weft_context *context, ui
     if (!config->sequence)
         config->sequence = (int64_t)config->shape.context;
     *speaks = first; /* the same on all ranks */
-    weft_status status = model_describe(&config->shape, &description, error);
+    weft_status status = model_describe(&shape, &description, error);
     if (status != WEFT_OK)
         return status;
     if (plan->automatic)

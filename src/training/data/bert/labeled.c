@@ -68,6 +68,12 @@ static weft_status labeled_identify(const struct sample_source *source, struct d
     return WEFT_OK;
 }
 
+static uint64_t labeled_bytes(const struct sample_source *source)
+{
+    const struct labeled_texts *texts = &((const struct labeled *)source)->texts;
+    return texts->tokens.room * sizeof *texts->tokens.tokens + texts->room * sizeof *texts->texts;
+}
+
 static void labeled_close(struct sample_source *source)
 {
     struct labeled *labeled = (struct labeled *)source;
@@ -83,6 +89,7 @@ static const struct sample_source_kind labeled_kind = {
     .classes = labeled_classes,
     .class_name = labeled_class_name,
     .identify = labeled_identify,
+    .bytes = labeled_bytes,
     .close = labeled_close,
 };
 

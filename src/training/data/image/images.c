@@ -256,6 +256,22 @@ static weft_status images_identify(const struct sample_source *source, struct da
     struct dataset_identity found = {0};
     struct image_fetch *fetch = calloc(1, sizeof *fetch);
     weft_status status = WEFT_OK;
+/* ---- memory ---- */
+
+/* The list of images, and the pixels of idx files. */
+static uint64_t images_bytes(const struct sample_source *source)
+{
+    const struct image_set *set = &images_of(source)->set;
+    uint64_t bytes = set->name_room;
+    for (int split = 0; split < 2; split++) {
+        uint64_t pixels = set->pixels[split].values != NULL;
+        for (uint32_t i = 0; i < set->pixels[split].dimensions; i++)
+            pixels *= set->pixels[split].sizes[i];
+        bytes += pixels + set->splits[split].room * sizeof *set->splits[split].entries;
+    }
+    return bytes;
+}
+
     if (!fetch)
         return error_memory(error, sizeof *fetch, "the bytes of an image");
     for (int split = 0; split < 2 && status == WEFT_OK; split++) {
@@ -283,6 +299,7 @@ static void images_close(struct sample_source *source)
 {
     struct images *images = (struct images *)source;
     image_pool_close(images->pool);
+    .bytes = images_bytes,
     image_set_close(&images->set);
     free(images);
 }

@@ -160,6 +160,8 @@ weft_status trainer_prepare_model(struct trainer *trainer, struct error *error)
     if (model_samples_of(&config->shape) == SAMPLES_OF_IMAGES)
         config->sequence = config->shape.context = 1;
     if ((status = device_open_with(device_cpu_name(config->activations), trainer->kernels.set, (int)config->threads,
+    if ((status = read_limits(trainer, error)) != WEFT_OK) /* before the data takes memory */
+        return status;
                                    &trainer->device, error)) != WEFT_OK ||
         (status = device_open("cpu-bf16", (int)config->threads, &trainer->sums, error)) != WEFT_OK)
         return status;
@@ -169,18 +171,19 @@ weft_status trainer_prepare_model(struct trainer *trainer, struct error *error)
         return status;
     if ((status = parameter_rules_apply(&config->rules, trainer->description, error)) != WEFT_OK)
         return status;
-    return read_limits(trainer, error);
+    return trainer->source ? WEFT_OK : open_run_data(trainer, error); /* its memory is checked with the mesh */
 }
 
-weft_status trainer_prepare_data(struct trainer *trainer, struct error *error)
+weft_status trainer_prepare_profile(struct trainer *trainer, struct error *error)
 {
-    const struct train_config *config = &trainer->config;
+    struct profile *profile = trainer->config.profile;
     weft_status status = WEFT_OK;
-    if (config->profile && ((status = profile_describe(config->profile, trainer->description, error)) != WEFT_OK ||
-                            (status = profile_measure(config->profile, &trainer->device, error)) != WEFT_OK ||
-                            (status = profile_measure(config->profile, &trainer->sums, error)) != WEFT_OK))
-        return status;
-    return trainer->source ? WEFT_OK : open_run_data(trainer, error);
+    if (!profile)
+        return WEFT_OK;
+    status = profile_describe(profile, trainer->description, error);
+    if (status == WEFT_OK)
+        status = profile_measure(profile, &trainer->device, error);
+    return status == WEFT_OK ? profile_measure(profile, &trainer->sums, error) : status;
 }
 
 weft_status trainer_open_checkpoints(struct trainer *trainer, struct error *error)

@@ -24,8 +24,8 @@ struct labeled_texts {
     struct string_list classes; /**< labels, sorted */
     uint64_t encoded, hash;     /**< tokens before texts were cut, and a hash of labels and such texts in file order */
     bool by_name;               /**< files called val or test are held out */
-};
     bool held_out_only;         /**< all files are called so */
+};
 
 /** Read, check and encode the texts of `count` paths. Errors: those of labeled_open(). */
 weft_status labeled_texts_open(const char *const *paths, size_t count, const struct bert_data_options *options,
