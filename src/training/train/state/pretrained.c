@@ -25,6 +25,7 @@ struct pretrained {
     struct tensor_files *files;
     bool has_shape;
     struct model_shape shape;
+    cJSON *class_names; /* of public weights; NULL: they have none */
     char about[FILE_PATH_BYTES + 128];
 };
 
@@ -96,6 +97,8 @@ static weft_status pretrained_open_files(struct pretrained *pretrained, struct e
         return WEFT_OK;
     status = public_config_read(config, &pretrained->shape, error);
     pretrained->has_shape = status == WEFT_OK;
+    if (status == WEFT_OK && pretrained->shape.classes)
+        status = public_config_class_names(config, &pretrained->class_names, error);
     return status;
 }
 
@@ -133,6 +136,7 @@ void pretrained_close(struct pretrained *pretrained)
         return;
     checkpoint_close(pretrained->checkpoint);
     tensor_files_close(pretrained->files);
+    cJSON_Delete(pretrained->class_names);
     free(pretrained);
 }
 
@@ -149,6 +153,12 @@ const char *pretrained_describe(const struct pretrained *pretrained)
 const cJSON *pretrained_settings(const struct pretrained *pretrained)
 {
     return pretrained->checkpoint ? checkpoint_get_state(pretrained->checkpoint)->training : NULL;
+}
+
+const cJSON *pretrained_class_names(const struct pretrained *pretrained)
+{
+    return pretrained->checkpoint ? cJSON_GetObjectItemCaseSensitive(pretrained_settings(pretrained), "classes")
+                                  : pretrained->class_names;
 }
 
 uint64_t pretrained_step(const struct pretrained *pretrained)
