@@ -306,9 +306,8 @@ static void adjust_shape(struct train_config *config)
             *numbers[i].place = (size_t)numbers[i].given;
     if (chosen.multiplier > 0)
         shape->multiplier = chosen.multiplier;
-    /* Weights keep their vocabulary and their classes, whatever the data's are. */
+    /* Weights keep their vocabulary, whatever the data's is. */
     config->vocabulary_chosen = chosen.vocabulary || chosen.from;
-    config->classes_chosen = chosen.from && shape->classes;
 }
 
 static weft_status resolve_shape(struct train_config *config, const struct model_shape *known, struct error *error)

@@ -130,22 +130,29 @@ uint64_t run_data_skipped(const struct sample_source *source, const struct model
 }
 
 /* ---- all ---- */
+size_t run_data_other_class(const cJSON *names, const struct sample_source *source)
+{
+    const size_t classes = sample_source_classes(source);
+    for (size_t i = 0; cJSON_IsArray(names) && i < classes; i++) {
+        const char *name = cJSON_GetStringValue(cJSON_GetArrayItem(names, (int)i));
+        if (name && strcmp(name, sample_source_class_name(source, i)) != 0)
+            return i;
+    }
+    return classes;
+}
+
 
 /* Classes are numbered by their names, so others would be mixed up silently. */
 static weft_status compare_class_names(const struct run_data_options *options, const struct sample_source *source,
                                        struct error *error)
 {
-    const cJSON *names = cJSON_GetObjectItemCaseSensitive(options->settings, "classes");
-    for (size_t i = 0; cJSON_IsArray(names) && i < sample_source_classes(source); i++) {
-        const char *name = cJSON_GetStringValue(cJSON_GetArrayItem(names, (int)i)),
-                   *other = sample_source_class_name(source, i);
-        if (name && strcmp(name, other) != 0)
-            return error_set(
-                error, WEFT_ERROR_DATA,
-                "class %zu of the weights is '%s', but that of '%s' is '%s'; take data of the same classes", i, name,
-                options->data, other);
-    }
-    return WEFT_OK;
+    const size_t other = run_data_other_class(options->class_names, source);
+    if (other == sample_source_classes(source))
+        return WEFT_OK;
+    return error_set(error, WEFT_ERROR_DATA,
+                     "class %zu of the weights is '%s', but that of '%s' is '%s'; take data of the same classes", other,
+                     cJSON_GetStringValue(cJSON_GetArrayItem(options->class_names, (int)other)), options->data,
+                     sample_source_class_name(source, other));
 }
 
 static weft_status settle_classes(const struct run_data_options *options, struct model_shape *shape,
@@ -156,8 +163,8 @@ static weft_status settle_classes(const struct run_data_options *options, struct
         return WEFT_OK;
     if (options->classes_chosen && shape->classes && shape->classes != classes)
         return error_set(error, WEFT_ERROR_DATA,
-                         "the model has %zu classes, but '%s' has %zu; take data of the same classes, or a model that "
-                         "has not learned others",
+                         "the model has %zu classes, but '%s' has %zu; take data of the same classes, or train the "
+                         "model on these first (weft train --from)",
                          shape->classes, options->data, classes);
     shape->classes = classes;
     return options->classes_chosen ? compare_class_names(options, source, error) : WEFT_OK;

@@ -104,17 +104,14 @@ static weft_status open_run_data(struct trainer *trainer, struct error *error)
                                              .text = &trainer->text,
                                              .classify = config->classify,
                                              .whole_words = config->whole_words,
-                                             .classes_chosen = config->classes_chosen,
-                                             .settings =
-                                                 config->pretrained ? pretrained_settings(config->pretrained) : NULL,
+                                             .images = config->images};
+    double bytes_per_token = 0;
+    const weft_status status = run_data_open(&options, &config->shape, &trainer->source, &bytes_per_token, error);
     if (status == WEFT_OK && sample_source_samples(trainer->source, DATASET_TRAIN) == 0)
         return error_set(error, WEFT_ERROR_DATA,
                          "'%s' has held-out data only, as all of it is called val or test; give data to train on, "
                          "beside it or alone",
                          config->data);
-                                             .images = config->images};
-    double bytes_per_token = 0;
-    const weft_status status = run_data_open(&options, &config->shape, &trainer->source, &bytes_per_token, error);
     if (status == WEFT_OK && trainer->text.tokenizer && bytes_per_token > 0)
         trainer->text.bytes_per_token = bytes_per_token;
     return status;
@@ -160,10 +157,10 @@ weft_status trainer_prepare_model(struct trainer *trainer, struct error *error)
     if (model_samples_of(&config->shape) == SAMPLES_OF_IMAGES)
         config->sequence = config->shape.context = 1;
     if ((status = device_open_with(device_cpu_name(config->activations), trainer->kernels.set, (int)config->threads,
-    if ((status = read_limits(trainer, error)) != WEFT_OK) /* before the data takes memory */
-        return status;
                                    &trainer->device, error)) != WEFT_OK ||
         (status = device_open("cpu-bf16", (int)config->threads, &trainer->sums, error)) != WEFT_OK)
+        return status;
+    if ((status = read_limits(trainer, error)) != WEFT_OK) /* before the data takes memory */
         return status;
     if ((status = settle_samples(trainer, error)) != WEFT_OK)
         return status;

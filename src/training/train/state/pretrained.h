@@ -49,11 +49,12 @@ uint64_t pretrained_step(const struct pretrained *pretrained);
 weft_status pretrained_read(const struct pretrained *pretrained, const struct model_description *description,
                             float *parameters, struct error *error);
 
-/** Whether the weights have another head than a network that classifies: its classifier is new. */
+/** Whether the weights have another head than a network that classifies, or one of another number of classes: its
+ * classifier is new. */
 bool pretrained_lacks_head(const struct pretrained *pretrained, const struct model_description *description);
 
-/** As pretrained_read(), but a classifier that is new keeps the values in `parameters`, and the weights' own head is not
- * used. */
+/** As pretrained_read(), but the network's classifier is new: it keeps the values in `parameters`, and the weights' own
+ * head is not used. */
 weft_status pretrained_read_body(const struct pretrained *pretrained, const struct model_description *description,
                                  float *parameters, struct error *error);
 
