@@ -80,7 +80,6 @@ static void rows_are_those_of_the_lines(void **state)
     sample_source_close(source);
 }
 
-/* 60 texts without names: an epoch has each of 54 once, in another order than the next, and the other 6 are held out. */
 /* Without texts to train on, classes are those of the held-out texts. */
 static void files_called_val_are_held_out_data_only(void **state)
 {
@@ -96,6 +95,7 @@ static void files_called_val_are_held_out_data_only(void **state)
     sample_source_close(source);
 }
 
+/* 60 texts without names: an epoch has each of 54 once, in another order than the next, and the other 6 are held out. */
 static void a_random_tenth_is_held_out(void **state)
 {
     static struct rows rows, again;
@@ -149,7 +149,6 @@ static void the_identity_is_that_of_texts_and_labels(void **state)
         assert_true(identities[i].hash != identities[0].hash);
 }
 
-static void must_fail(const char *train, const char *held_out, const char *words)
 /* Nor does it depend on where the sequence cuts texts. */
 static void the_identity_is_that_of_whole_texts(void **state)
 {
@@ -170,6 +169,7 @@ static void the_identity_is_that_of_whole_texts(void **state)
     assert_true(identities[0].hash != identities[2].hash);
 }
 
+static void must_fail(const char *train, const char *held_out, const char *words)
 {
     const struct bert_data_options options = {.sequence = SEQUENCE, .tokenizer = tokenizer};
     const char *paths[] = {put("wrong.tsv", train), held_out ? put("wrong.val.tsv", held_out) : NULL};

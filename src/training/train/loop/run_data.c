@@ -9,8 +9,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define SMALL_IMAGE 64 /* pixels: such images are moved by some pixels, larger ones are cropped */
-
 static bool is_random(const struct run_data_options *options)
 {
     return strcmp(options->data, "random") == 0;
@@ -66,16 +64,17 @@ static weft_status open_texts(const struct run_data_options *options, const stru
 
 /* ---- images ---- */
 
-static struct image_augment augment_of(const struct image_choice *choice, size_t size)
+/* Small images are moved by some pixels, larger ones are cropped. */
+static struct image_augment augment_of(const struct image_choice *choice, const struct model_shape *shape)
 {
     struct image_augment augment = {.mixup = choice->mixup, .erase = choice->erase};
     enum image_changes changes = choice->changes;
     if (changes == IMAGE_CHANGES_AUTO)
-        changes = size < SMALL_IMAGE ? IMAGE_CHANGES_SMALL : IMAGE_CHANGES_LARGE;
+        changes = model_has_small_images(shape) ? IMAGE_CHANGES_SMALL : IMAGE_CHANGES_LARGE;
     if (changes != IMAGE_CHANGES_NONE)
         augment.mirror = 0.5;
     if (changes == IMAGE_CHANGES_SMALL)
-        augment.pad = (uint32_t)(size + 7) / 8;
+        augment.pad = (uint32_t)(shape->image + 7) / 8;
     if (changes == IMAGE_CHANGES_LARGE) {
         augment.scale_least = 0.08;
         augment.scale_most = 1;
@@ -116,7 +115,7 @@ struct images_options run_data_images(const struct run_data_options *options, co
     const struct images_options images = {.size = (uint32_t)shape->image,
                                           .channels = (uint32_t)shape->channels,
                                           .seed = options->seed,
-                                          .augment = augment_of(&options->images, shape->image),
+                                          .augment = augment_of(&options->images, shape),
                                           .normalization = options->normalization,
                                           .threads = (uint32_t)options->images.threads,
                                           .skip = options->images.skip};
@@ -130,6 +129,7 @@ uint64_t run_data_skipped(const struct sample_source *source, const struct model
 }
 
 /* ---- all ---- */
+
 size_t run_data_other_class(const cJSON *names, const struct sample_source *source)
 {
     const size_t classes = sample_source_classes(source);
@@ -140,7 +140,6 @@ size_t run_data_other_class(const cJSON *names, const struct sample_source *sour
     }
     return classes;
 }
-
 
 /* Classes are numbered by their names, so others would be mixed up silently. */
 static weft_status compare_class_names(const struct run_data_options *options, const struct sample_source *source,
