@@ -169,7 +169,7 @@ static void splits_by_name(void **state)
     assert_int_equal(dataset_tokens(dataset, DATASET_TRAIN), 0);
     assert_int_equal(dataset_tokens(dataset, DATASET_HELD_OUT), 40);
     dataset_close(dataset);
-    assert_int_equal(unlink(temporary_path(inner, "the_test.bin")), 0);
+    assert_int_equal(file_remove_tree(temporary_path(inner, "the_test.bin"), NULL), WEFT_OK);
     must_fail(inner, 60, WEFT_ERROR_DATA, WORDS("hold out", "50 tokens", "at least 61"));
 }
 

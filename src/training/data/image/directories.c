@@ -79,7 +79,7 @@ static weft_status read_class_directories(struct image_set *set, enum dataset_sp
 }
 
 /* Read the first of val/, valid/, validation/ and test/ that there is, with a directory per class. */
-static weft_status read_held_out(struct image_set *set, struct error *error)
+static weft_status read_held_out_directory(struct image_set *set, struct error *error)
 {
     static const char *const names[] = {"val", "valid", "validation", "test"};
     weft_status status = WEFT_OK;
@@ -108,7 +108,7 @@ weft_status image_set_read_directories(struct image_set *set, struct error *erro
     if (has_train)
         status = read_class_directories(set, DATASET_TRAIN, path, error);
     if (status == WEFT_OK && (!has_train || set->classes.count > 0))
-        status = read_held_out(set, error);
+        status = read_held_out_directory(set, error);
     set->held_out_only = !has_train && set->by_name;
     if (status != WEFT_OK || has_train || set->by_name)
         return status;
