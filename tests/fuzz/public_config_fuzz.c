@@ -20,7 +20,7 @@ static void use(const struct model_shape *shape)
             abort();
         return;
     }
-    if (public_config_format(&description->shape, WEFT_F32, &text, NULL) != WEFT_OK ||
+    if (public_config_format(&description->shape, NULL, WEFT_F32, &text, NULL) != WEFT_OK ||
         public_config_parse(text, strlen(text), "written", &again, NULL) != WEFT_OK)
         abort();
     if (again.layers != description->shape.layers || again.width != description->shape.width ||

@@ -161,8 +161,15 @@ static void splits_by_name(void **state)
     assert_int_equal(dataset_tokens(dataset, DATASET_HELD_OUT), 50);
     dataset_close(dataset);
     dataset = must_open(temporary_path(inner, "val.bin"), 4);
-    assert_int_equal(dataset_tokens(dataset, DATASET_TRAIN), 45);
+    assert_int_equal(dataset_tokens(dataset, DATASET_TRAIN), 0); /* a file called val is held-out data only */
+    assert_int_equal(dataset_samples(dataset, DATASET_TRAIN), 0);
+    assert_int_equal(dataset_tokens(dataset, DATASET_HELD_OUT), 50);
     dataset_close(dataset);
+    dataset = must_open(temporary_file(inner, "the_test.bin", tokens, 80), 4);
+    assert_int_equal(dataset_tokens(dataset, DATASET_TRAIN), 0);
+    assert_int_equal(dataset_tokens(dataset, DATASET_HELD_OUT), 40);
+    dataset_close(dataset);
+    assert_int_equal(file_remove_tree(temporary_path(inner, "the_test.bin"), NULL), WEFT_OK);
     must_fail(inner, 60, WEFT_ERROR_DATA, WORDS("hold out", "50 tokens", "at least 61"));
 }
 
@@ -172,6 +179,8 @@ static void directories(void **state)
     snprintf(inner, sizeof inner, "%s", temporary_path(directory, "texts"));
     assert_int_equal(file_make_directory(inner, NULL), WEFT_OK);
     must_fail(inner, 2, WEFT_ERROR_DATA, WORDS("texts", "neither .bin nor .txt nor .tsv"));
+    temporary_file(inner, "train.tsv", "a label\tand a text\n", 19);
+    must_fail(inner, 2, WEFT_ERROR_DATA, WORDS("texts", "labeled texts", "--task classify"));
     temporary_file(inner, "b.txt", "bbbbbbbbbbbbbbbbbbbb", 20);
     temporary_file(inner, "a.txt", "aaaaaaaaaaaaaaaaaaaa", 20);
     temporary_file(inner, ".hidden.txt", "h", 1);

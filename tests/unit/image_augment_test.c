@@ -224,7 +224,6 @@ static void settings_are_checked(void **state)
         {{.mirror = -1}, "mirror"},
         {{.brightness = NAN}, "brightness"},
         {{.mixup = 2}, "mixup"},
-        {{.smoothing = 1}, "smoothing"},
     };
     struct error error = {0};
     for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {

@@ -23,7 +23,6 @@ static void bad_options(void **state)
     must_fail(*state, &(struct images_options){0}, WEFT_ERROR_ARGUMENT, "the size of images is 0");
     must_fail(*state, &(struct images_options){.size = 100000}, WEFT_ERROR_ARGUMENT, "100000");
     must_fail(*state, &(struct images_options){.size = 8, .channels = 2}, WEFT_ERROR_ARGUMENT, "2 channels");
-    must_fail(*state, &(struct images_options){.size = 8, .center = 2}, WEFT_ERROR_ARGUMENT, "evaluation keeps");
     must_fail(*state, &(struct images_options){.size = 8, .augment.pad = 8}, WEFT_ERROR_ARGUMENT, "padding");
     must_fail(*state, &(struct images_options){.size = 8, .augment.mixup = 9}, WEFT_ERROR_ARGUMENT, "mixup");
 }

@@ -73,9 +73,25 @@ static void rows_are_those_of_the_lines(void **state)
     must_be(&rows, 2, " [CLS] abcdefg [SEP] h i [SEP]", 9, 1);
     must_be(&rows, 3, " [CLS] a b [SEP] abcdefg [SEP]", 4, 1);
     must_be(&rows, 4, " [CLS] abcde [SEP] lmno [SEP]", 7, 0);
+    assert_true(sample_source_bytes(source) >= 7 * 20); /* texts are in memory */
     sample_source_close(source);
     source = must_open(paths, 1, 1); /* val.tsv beside train.tsv is found */
     assert_int_equal(sample_source_samples(source, DATASET_HELD_OUT), 5);
+    sample_source_close(source);
+}
+
+/* Without texts to train on, classes are those of the held-out texts. */
+static void files_called_val_are_held_out_data_only(void **state)
+{
+    static struct rows rows;
+    const char *path = put("my.test.tsv", "b\tx\na\ty\n");
+    struct sample_source *source = must_open(&path, 1, 1);
+    assert_int_equal(sample_source_samples(source, DATASET_TRAIN), 0);
+    assert_int_equal(sample_source_samples(source, DATASET_HELD_OUT), 2);
+    assert_string_equal(labeled_class_name(source, 0), "a");
+    must_read(source, DATASET_HELD_OUT, 0, 2, &rows);
+    must_be(&rows, 0, " [CLS] x [SEP]", 0, 1);
+    must_be(&rows, 1, " [CLS] y [SEP]", 0, 0);
     sample_source_close(source);
 }
 
@@ -131,6 +147,26 @@ static void the_identity_is_that_of_texts_and_labels(void **state)
     assert_int_equal(identities[0].hash, identities[1].hash);
     for (int i = 2; i < 5; i++)
         assert_true(identities[i].hash != identities[0].hash);
+}
+
+/* Nor does it depend on where the sequence cuts texts. */
+static void the_identity_is_that_of_whole_texts(void **state)
+{
+    static const char *const ends[] = {"abcdefghijklm", "abcdefghijklz"};
+    struct dataset_identity identities[3];
+    for (int i = 0; i < 3; i++) {
+        char text[128];
+        snprintf(text, sizeof text, "x\t%s\ny\tb\tc\n", ends[i == 2]);
+        const char *paths[] = {put("whole.tsv", text), put("whole.test.tsv", "x\tq\ny\tr")};
+        const struct bert_data_options options = {.sequence = i == 1 ? 64 : SEQUENCE, .tokenizer = tokenizer};
+        struct sample_source *source;
+        assert_int_equal(labeled_open(paths, 2, &options, &source, NULL), WEFT_OK);
+        assert_int_equal(sample_source_identify(source, &identities[i], NULL), WEFT_OK);
+        sample_source_close(source);
+    }
+    assert_int_equal(identities[0].hash, identities[1].hash);
+    assert_int_equal(identities[0].tokens, identities[1].tokens);
+    assert_true(identities[0].hash != identities[2].hash);
 }
 
 static void must_fail(const char *train, const char *held_out, const char *words)
@@ -196,10 +232,9 @@ static int clean_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(rows_are_those_of_the_lines),
-        TEST(a_random_tenth_is_held_out),
-        TEST(the_identity_is_that_of_texts_and_labels),
-        TEST(faults_have_messages),
+        TEST(rows_are_those_of_the_lines),         TEST(files_called_val_are_held_out_data_only),
+        TEST(a_random_tenth_is_held_out),          TEST(the_identity_is_that_of_texts_and_labels),
+        TEST(the_identity_is_that_of_whole_texts), TEST(faults_have_messages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -181,6 +182,23 @@ static void scratch_of_reduce_scatters_is_counted(void **state)
     }
 }
 
+/* Each rank holds the texts that it samples from. */
+static void data_in_memory_is_counted(void **state)
+{
+    struct estimated_run run;
+    struct memory_estimate without, with;
+    struct memory_ranks ranks = all_ranks;
+    char text[MEMORY_TEXT_BYTES];
+    open_run(&run, "data=8", 0, 8);
+    without = estimate_of(&run, 0);
+    ranks.data = (uint64_t)5 << 20;
+    assert_int_equal(memory_estimate_of(&run.config, run.description, &run.choice, &ranks, 0, run.points, &with, NULL),
+                     WEFT_OK);
+    assert_int_equal(memory_estimate_total(&with) - memory_estimate_total(&without), ranks.data);
+    assert_non_null(strstr(memory_estimate_describe(&with, text), "data 5"));
+    close_run(&run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +206,7 @@ int main(void)
         cmocka_unit_test(data_ranks_with_equal_sums_are_alike),
         cmocka_unit_test(copies_have_room_for_the_largest_part),
         cmocka_unit_test(scratch_of_reduce_scatters_is_counted),
+        cmocka_unit_test(data_in_memory_is_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -142,12 +142,45 @@ static void a_classifier_begins_with_a_pretrained_encoder(void **state)
     free(parameters);
 }
 
+/* Weights that have learned other classes: the same, with their own classifier. */
+static void other_classes_begin_with_a_new_classifier(void **state)
+{
+    struct model_shape five = shape;
+    struct model_description *other;
+    struct error error = {0};
+    float *next = memory;
+    five.classes = 5;
+    assert_int_equal(model_describe(&five, &other, NULL), WEFT_OK);
+    for (size_t i = 0; i < classifier->parameter_count; next += classifier->parameters[i++].count)
+        tensors[i] =
+            (struct named_tensor){.name = classifier->parameters[i].name,
+                                  .type = WEFT_F32,
+                                  .dimensions = (unsigned)classifier->parameters[i].dimensions,
+                                  .shape = {classifier->parameters[i].shape[0], classifier->parameters[i].shape[1]},
+                                  .count = classifier->parameters[i].count,
+                                  .data = next};
+    struct pretrained *pretrained = open_file(classifier->parameter_count);
+    assert_false(pretrained_lacks_head(pretrained, classifier));
+    assert_true(pretrained_lacks_head(pretrained, other));
+    float *parameters = calloc(other->elements, sizeof *parameters);
+    const struct model_parameter *weight = model_parameter_find(other, "classifier.weight");
+    parameters[weight->offset] = 0.5f;
+    assert_int_equal(pretrained_read(pretrained, other, parameters, &error), WEFT_ERROR_DATA);
+    assert_int_equal(pretrained_read_body(pretrained, other, parameters, NULL), WEFT_OK);
+    assert_true(parameters[weight->offset] == 0.5f);
+    assert_memory_equal(parameters + other->parameters[0].offset, memory, other->parameters[0].count * sizeof *memory);
+    pretrained_close(pretrained);
+    model_description_free(other);
+    free(parameters);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(older_names_and_copies_are_read),
         cmocka_unit_test(another_decoder_is_refused),
         cmocka_unit_test(a_classifier_begins_with_a_pretrained_encoder),
+        cmocka_unit_test(other_classes_begin_with_a_new_classifier),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -201,7 +201,7 @@ static void the_shape_lies_beside(void **state)
     char *text, before[4096];
     fill();
     write_file(WEFT_F32, description->parameter_count);
-    assert_int_equal(public_config_format(&description->shape, WEFT_F32, &text, NULL), WEFT_OK);
+    assert_int_equal(public_config_format(&description->shape, NULL, WEFT_F32, &text, NULL), WEFT_OK);
     temporary_file(directory, PUBLIC_CONFIG_NAME, text, strlen(text));
     free(text);
     assert_non_null(getcwd(before, sizeof before));

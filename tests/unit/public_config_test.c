@@ -3,6 +3,7 @@
  * network is refused in a message. */
 #include "training/model/file/public_config.h"
 
+#include "temporary.h"
 #include "training/model/file/shape_json.h"
 
 #include <setjmp.h>
@@ -38,12 +39,13 @@ static void every_shape_goes_out_and_comes_back(void **state)
         char *text;
         assert_int_equal(model_describe(&sizes[i].shape, &described, NULL), WEFT_OK);
         if (described->shape.image || strcmp(described->shape.kind, "mlp") == 0) { /* nobody else describes them so */
-            assert_int_equal(public_config_format(&described->shape, WEFT_BF16, &text, &error), WEFT_ERROR_ARGUMENT);
+            assert_int_equal(public_config_format(&described->shape, NULL, WEFT_BF16, &text, &error),
+                             WEFT_ERROR_ARGUMENT);
             assert_non_null(strstr(error.text, "' has no public form"));
             model_description_free(described);
             continue;
         }
-        assert_int_equal(public_config_format(&described->shape, WEFT_BF16, &text, NULL), WEFT_OK);
+        assert_int_equal(public_config_format(&described->shape, NULL, WEFT_BF16, &text, NULL), WEFT_OK);
         assert_non_null(strstr(text, "\"torch_dtype\": \"bfloat16\""));
         if (public_config_parse(text, strlen(text), "it", &read, &error) != WEFT_OK)
             fail_msg("%s: %s", sizes[i].name, error.text);
@@ -108,7 +110,7 @@ static void what_people_download_of_bert(void **state)
         struct model_description *description;
         char *made;
         assert_int_equal(model_describe(&shape, &description, NULL), WEFT_OK);
-        assert_int_equal(public_config_format(&description->shape, WEFT_F32, &made, NULL), WEFT_OK);
+        assert_int_equal(public_config_format(&description->shape, NULL, WEFT_F32, &made, NULL), WEFT_OK);
         assert_int_equal(parse(made, &shape, NULL), WEFT_OK);
         same_shape(&shape, &expected);
         free(made);
@@ -210,13 +212,41 @@ static void what_is_refused(void **state)
     assert_non_null(strstr(error.text, "/nowhere/config.json"));
 }
 
+/* Names of classes go out and come back; LABEL_0 and so on stand for numbers. */
+static void names_of_classes_go_out_and_come_back(void **state)
+{
+    static const char *const names[] = {"land", "\"sea\""};
+    const struct model_shape shape = {
+        .kind = "bert", .layers = 1, .heads = 2, .width = 8, .context = 6, .vocabulary = 11, .classes = 2};
+    struct model_description *description;
+    cJSON *written = cJSON_CreateStringArray(names, 2), *read;
+    char *text;
+    const char *directory = temporary_directory(), *path = NULL;
+    assert_int_equal(model_describe(&shape, &description, NULL), WEFT_OK);
+    for (int named = 0; named < 2; named++) {
+        assert_int_equal(public_config_format(&description->shape, named ? written : NULL, WEFT_F32, &text, NULL), 0);
+        assert_non_null(strstr(text, named ? "\"land\": 0" : "\"LABEL_0\": 0"));
+        path = temporary_file(directory, PUBLIC_CONFIG_NAME, text, strlen(text));
+        free(text);
+        assert_int_equal(public_config_class_names(path, &read, NULL), WEFT_OK);
+        assert_true(named ? cJSON_Compare(read, written, true) : !read);
+        cJSON_Delete(read);
+    }
+    static const char gap[] = "{\"id2label\": {\"0\": \"a\", \"2\": \"b\"}}";
+    path = temporary_file(directory, PUBLIC_CONFIG_NAME, gap, strlen(gap));
+    assert_int_equal(public_config_class_names(path, &read, NULL), WEFT_OK);
+    assert_null(read);
+    cJSON_Delete(written);
+    model_description_free(description);
+    assert_int_equal(file_remove_tree(directory, NULL), WEFT_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_shape_goes_out_and_comes_back),
-        cmocka_unit_test(what_people_download),
-        cmocka_unit_test(what_people_download_of_bert),
-        cmocka_unit_test(what_is_refused),
+        cmocka_unit_test(every_shape_goes_out_and_comes_back),   cmocka_unit_test(what_people_download),
+        cmocka_unit_test(what_people_download_of_bert),          cmocka_unit_test(what_is_refused),
+        cmocka_unit_test(names_of_classes_go_out_and_come_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -222,12 +222,55 @@ static void rows_without_targets(void **state)
         }
 }
 
+/* Of equal logits the first one is the prediction, also where the classes are divided over ranks. */
+static void first_of_equal_logits_is_the_prediction(void **state)
+{
+    enum { CLASSES = 6, RANKS = 2, OWN = CLASSES / RANKS };
+    static const struct {
+        double logits[CLASSES];
+        int32_t prediction;
+    } rows[] = {
+        {{0, 2, 1, 2, 2, -1}, 1}, {{3, 3, 3, 3, 3, 3}, 0}, {{-1, -2, -3, -4, 0, 0}, 4}, {{0, 1, 2, 5, 4, 5}, 3}};
+    struct device *const devices[] = {fast, exact};
+    for (size_t d = 0; d < 2; d++)
+        for (size_t r = 0; r < ARRAY_SIZE(rows); r++)
+            for (int32_t target = 0; target < CLASSES; target++) {
+                struct class_sums sums[RANKS], all;
+                char *logits = make_random(devices[d], CLASSES, 1, 1);
+                for (size_t j = 0; j < CLASSES; j++)
+                    put(devices[d], logits, j, rows[r].logits[j]);
+                const int32_t targets[RANKS] = {target, target - OWN};
+                struct divided_classes shape = {.rows = 1, .all = CLASSES, .stride = CLASSES};
+                shape.classes = CLASSES;
+                shape.ranks = 1;
+                shape.targets = &target;
+                devices[d]->class_sums(devices[d], &shape, logits, sums);
+                all = class_sums_join(&shape, sums, 0);
+                assert_int_equal(class_sums_are_right(&sums[0]), target == rows[r].prediction);
+                assert_int_equal(class_sums_are_right(&all), target == rows[r].prediction);
+                shape.classes = OWN;
+                shape.ranks = RANKS;
+                for (size_t rank = 0; rank < RANKS; rank++) {
+                    shape.targets = &targets[rank];
+                    devices[d]->class_sums(devices[d], &shape, logits + rank * OWN * weft_type_size(devices[d]->type),
+                                           sums + rank);
+                }
+                all = class_sums_join(&shape, sums, 0);
+                assert_int_equal(class_sums_are_right(&all), target == rows[r].prediction);
+                devices[d]->release(devices[d], logits);
+            }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(activations),      cmocka_unit_test(activations_of_extreme_values),
-        cmocka_unit_test(stream_norm),      cmocka_unit_test(attention_with_padding),
-        cmocka_unit_test(rows_by_position), cmocka_unit_test(rows_without_targets),
+        cmocka_unit_test(activations),
+        cmocka_unit_test(activations_of_extreme_values),
+        cmocka_unit_test(stream_norm),
+        cmocka_unit_test(attention_with_padding),
+        cmocka_unit_test(rows_by_position),
+        cmocka_unit_test(rows_without_targets),
+        cmocka_unit_test(first_of_equal_logits_is_the_prediction),
     };
     size_t count;
     const struct kernels *const *tables = kernels_supported(WEFT_F32, &count);

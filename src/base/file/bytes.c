@@ -36,6 +36,7 @@ static bool add_directory(DIR *listing, dev_t device, int depth, const atomic_bo
         if (S_ISDIR(found.st_mode) && depth < DEPTH_MOST)
             good = add_directory(file_listing_open(dirfd(listing), name, O_NOFOLLOW), device, depth + 1, stop, bytes);
     }
+    good = good && (!listing || errno == 0);
     file_listing_close(listing);
     return good;
 }

@@ -89,3 +89,23 @@ weft_status arguments_change(const char *const *parent, size_t parent_count, con
         free(old);
     return status;
 }
+
+bool arguments_have(char *const *arguments, const char *name, char letter)
+{
+    struct argument *list = NULL;
+    size_t words = 0, count = 0;
+    bool given = false;
+    while (arguments && arguments[words])
+        words++;
+    if (arguments_divide((const char *const *)arguments, words, &list, &count, NULL) != WEFT_OK)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        const char *word = list[i].words[0];
+        if (strncmp(word, "--", 2) == 0)
+            given = given || (list[i].name_length == strlen(name) + 2 && strncmp(word + 2, name, strlen(name)) == 0);
+        else
+            given = given || (letter && word[0] == '-' && word[1] == letter);
+    }
+    free(list);
+    return given;
+}

@@ -32,4 +32,7 @@ bool argument_is_same_option(const struct argument *left, const struct argument 
 weft_status arguments_change(const char *const *parent, size_t parent_count, const char *const *changes,
                              size_t change_count, const char ***words, struct error *error);
 
+/** Whether a command line, which ends with NULL, has the option --NAME, or -LETTER unless that is 0. NULL: it has none. */
+bool arguments_have(char *const *arguments, const char *name, char letter);
+
 #endif

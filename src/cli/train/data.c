@@ -3,6 +3,7 @@
 #include "cli/train/data.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "cli/frame/arguments.h"
 #include "training/data/image/image_pack.h"
 #include "training/data/pack.h"
 #include "training/data/shard_writer.h"
@@ -42,8 +43,22 @@ static void print_split(FILE *output, const char *what, const struct packed_spli
                 split->files, split->files == 1 ? "" : "s");
 }
 
+/* Images keep their own split, and shards of images have a number of bytes. */
+static weft_status refuse_text_options(struct command_call *call, struct error *error)
+{
+    const bool held_out = arguments_have(call->arguments, "held-out", 0);
+    if (!held_out && !arguments_have(call->arguments, "shard", 0))
+        return WEFT_OK;
+    return error_set(error, WEFT_ERROR_ARGUMENT, "--%s is for texts, and '%s' has images; leave it out%s",
+                     held_out ? "held-out" : "shard", call->words[0],
+                     held_out ? ", or divide the images into train/ and val/" : ", or give --shard-bytes");
+}
+
 static weft_status pack_images_of(struct command_call *call, struct error *error)
 {
+    const weft_status status = refuse_text_options(call, error);
+    if (status != WEFT_OK)
+        return status;
     const struct image_pack_options pack = {
         .output = chosen.output,
         .size = (uint32_t)chosen.size,

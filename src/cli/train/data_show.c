@@ -117,7 +117,7 @@ static weft_status data_show_run(struct command_call *call, struct error *error)
     if (status == WEFT_OK && are_tokens)
         status = show_company(call->output, directory, &tokenizer, error);
     if (status == WEFT_OK)
-        status = data_files_find(&path, 1, &files, error);
+        status = data_files_find(&path, 1, false, &files, error);
     if (status == WEFT_OK)
         status = show_files(call->output, &files, tokenizer, error);
     tokenizer_close(tokenizer);

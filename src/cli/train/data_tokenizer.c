@@ -93,7 +93,7 @@ static weft_status data_tokenizer_run(struct command_call *call, struct error *e
     struct text_files texts;
     struct tokenizer *tokenizer = NULL;
     uint32_t words;
-    weft_status status = text_files_open((const char *const *)call->words, call->word_count, &texts, error);
+    weft_status status = text_files_open((const char *const *)call->words, call->word_count, true, &texts, error);
     if (status != WEFT_OK)
         return status;
     status = data_tokenizer_learn(&texts, stop, &tokenizer, &words, error);

@@ -14,8 +14,6 @@
 #include <string.h>
 
 static const char *const failures[] = {"stop", "continue", NULL};
-static const char *const tasks[] = {"pretrain", "classify", NULL};
-
 static struct {
     struct train_config config;
     int64_t layers, heads, kv_heads, width, hidden, window, context, vocabulary, image, channels;
@@ -47,7 +45,7 @@ static const struct cli_option options[] = {
              .default_text = "gpt, or the model of --from"),
     CLI_TEXT("from", 0, "PATH", &chosen.from, NULL,
              "start from these weights: a checkpoint, a safetensors file, or a directory with config.json"),
-    CLI_CHOICE("task", 0, "NAME", &chosen.task, "pretrain", tasks,
+    CLI_CHOICE("task", 0, "NAME", &chosen.task, "pretrain", training_tasks,
                "bert: predict masked words and whether texts belong together, or classify labeled texts"),
     CLI_FLAG("whole-words", 0, &chosen.config.whole_words, "bert: mask all pieces of a word, or none",
              .advanced = true),
@@ -273,7 +271,7 @@ static weft_status train_resolve(struct error *error)
             return found;
         config->events = chosen.events;
     }
-    config->classify = cli_choice_index(chosen.task, tasks) == 1;
+    config->classify = cli_choice_index(chosen.task, training_tasks) == 1;
     config->images.changes = (enum image_changes)cli_choice_index(chosen.augment, image_changes_names);
     config->images.skip = cli_choice_index(chosen.corrupt, training_corrupt) == 1;
     config->scaling = (weft_rate_scaling)cli_choice_index(chosen.scaling, learning_rate_scalings);
@@ -308,9 +306,8 @@ static void adjust_shape(struct train_config *config)
             *numbers[i].place = (size_t)numbers[i].given;
     if (chosen.multiplier > 0)
         shape->multiplier = chosen.multiplier;
-    /* Weights keep their vocabulary and their classes, whatever the data's are. */
+    /* Weights keep their vocabulary, whatever the data's is. */
     config->vocabulary_chosen = chosen.vocabulary || chosen.from;
-    config->classes_chosen = chosen.from && shape->classes;
 }
 
 static weft_status resolve_shape(struct train_config *config, const struct model_shape *known, struct error *error)

@@ -2,6 +2,7 @@
 #include "cli/train/train_plan.h"
 
 #include "cli/frame/arguments.h"
+#include "cli/train/training.h"
 #include "training/parallel/agreement.h"
 #include "training/plan/run/auto_plan.h"
 
@@ -26,27 +27,6 @@ static const struct planned_option {
     {"bucket", MEMBER(bucket_bytes)},        {"parameter-server", MEMBER(parameter_server)},
 };
 
-/* Whether the command line has this option. */
-static bool is_given(char *const *arguments, const char *name, char letter)
-{
-    struct argument *list = NULL;
-    size_t words = 0, count = 0;
-    bool given = false;
-    while (arguments && arguments[words])
-        words++;
-    if (arguments_divide((const char *const *)arguments, words, &list, &count, NULL) != WEFT_OK)
-        return false;
-    for (size_t i = 0; i < count; i++) {
-        const char *word = list[i].words[0];
-        if (strncmp(word, "--", 2) == 0)
-            given = given || (list[i].name_length == strlen(name) + 2 && strncmp(word + 2, name, strlen(name)) == 0);
-        else
-            given = given || (letter && word[0] == '-' && word[1] == letter);
-    }
-    free(list);
-    return given;
-}
-
 static void note_contradiction(struct train_plan *plan, const char *option)
 {
     const size_t used = strlen(plan->differences);
@@ -59,7 +39,7 @@ static void apply_option(struct train_plan *plan, char *const *arguments, const 
 {
     char *own = (char *)config + option->offset;
     const char *chosen = (const char *)planned + option->offset;
-    if (!is_given(arguments, option->name, 0))
+    if (!arguments_have(arguments, option->name, 0))
         memcpy(own, chosen, option->size);
     else if (memcmp(own, chosen, option->size) != 0)
         note_contradiction(plan, option->name);
@@ -88,11 +68,11 @@ static void follow_plan(struct train_plan *plan, char *const *arguments, struct 
     strategy_configure(strategy, &plan->words, &planned);
     for (size_t i = 0; i < ARRAY_SIZE(planned_options); i++)
         apply_option(plan, arguments, &planned_options[i], &planned, config);
-    if (!is_given(arguments, "mesh", 0) || plan->automatic)
+    if (!arguments_have(arguments, "mesh", 0) || plan->automatic)
         config->mesh = planned.mesh;
     else if (!is_planned_mesh(&plan->plan, config->mesh))
         note_contradiction(plan, "mesh");
-    if (!is_given(arguments, "placement", 0))
+    if (!arguments_have(arguments, "placement", 0))
         config->placement = planned.placement;
     else if (!is_planned_placement(&plan->plan, config->placement))
         note_contradiction(plan, "placement");
@@ -105,7 +85,7 @@ static void follow_plan(struct train_plan *plan, char *const *arguments, struct 
 static weft_status refuse_options(char *const *arguments, struct error *error)
 {
     for (size_t i = 0; i < ARRAY_SIZE(planned_options); i++)
-        if (strcmp(planned_options[i].name, "precision") != 0 && is_given(arguments, planned_options[i].name, 0))
+        if (strcmp(planned_options[i].name, "precision") != 0 && arguments_have(arguments, planned_options[i].name, 0))
             return error_set(error, WEFT_ERROR_ARGUMENT,
                              "--mesh auto chooses --%s, too; leave it out, or give the mesh (--mesh data=2,pipeline=2)",
                              planned_options[i].name);
@@ -125,15 +105,15 @@ weft_status train_plan_begin(struct train_plan *plan, char *const *arguments, st
     weft_status status = plan_load(plan->path, &plan->plan, error);
     if (status != WEFT_OK)
         return status;
-    if (!config->model && !is_given(arguments, "from", 0))
+    if (!config->model && !arguments_have(arguments, "from", 0))
         config->model = plan->plan.model;
-    if (!is_given(arguments, "batch", 'b'))
+    if (!arguments_have(arguments, "batch", 'b'))
         config->batch = plan->plan.batch;
-    if (!is_given(arguments, "sequence", 0))
+    if (!arguments_have(arguments, "sequence", 0))
         config->sequence = plan->plan.sequence;
-    if (!is_given(arguments, "gradients", 0))
+    if (!arguments_have(arguments, "gradients", 0))
         config->gradients = plan->plan.gradients;
-    if (!is_given(arguments, "optimizer", 0))
+    if (!arguments_have(arguments, "optimizer", 0))
         config->optimizer.kind = plan->plan.optimizer;
     follow_plan(plan, arguments, config);
     return WEFT_OK;
@@ -186,12 +166,14 @@ weft_status train_plan_settle(struct train_plan *plan, weft_context *context, ui
 {
     const bool first = weft_comm_rank(weft_world(context)) == 0;
     struct model_description *description;
+    struct model_shape shape = config->shape;
     if (!plan->path && !plan->automatic)
         return WEFT_OK;
+    training_shape_for_task(config->classify, &shape);
     if (!config->sequence)
         config->sequence = (int64_t)config->shape.context;
     *speaks = first; /* the same on all ranks */
-    weft_status status = model_describe(&config->shape, &description, error);
+    weft_status status = model_describe(&shape, &description, error);
     if (status != WEFT_OK)
         return status;
     if (plan->automatic)

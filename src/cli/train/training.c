@@ -4,6 +4,7 @@
 #include "base/file/address_space.h"
 #include "training/model/file/model_file.h"
 #include "training/parallel/mesh/mesh.h"
+#include "training/train/state/pretrained.h"
 
 #include <inttypes.h>
 #include <malloc.h>
@@ -16,6 +17,38 @@ const char *const training_precisions[] = {"f32", "bf16", "f16", NULL};
 const char *const training_gradients[] = {"f32", "bf16", NULL};
 
 const char *const training_corrupt[] = {"refuse", "skip", NULL};
+
+const char *const training_tasks[] = {"pretrain", "classify", NULL};
+
+void training_shape_for_task(bool classify, struct model_shape *shape)
+{
+    if (model_samples_of(shape) == SAMPLES_OF_TEXTS)
+        shape->classes = !classify ? 0 : shape->classes ? shape->classes : 2;
+}
+
+weft_status training_planned_shape(const char *from, const char *task, struct train_config *config, struct error *error)
+{
+    const bool classify = cli_choice_index(task, training_tasks) == 1;
+    struct pretrained *pretrained = NULL;
+    weft_status status = WEFT_OK;
+    if (!config->model && !from)
+        config->model = "gpt";
+    if (from)
+        status = pretrained_open(from, &pretrained, error);
+    if (status == WEFT_OK)
+        status = training_shape_of(from, config->model, pretrained ? pretrained_shape(pretrained) : NULL,
+                                   &config->shape, error);
+    pretrained_close(pretrained);
+    if (status != WEFT_OK)
+        return status;
+    if (!config->model)
+        config->model = config->shape.kind;
+    if (classify && model_samples_of(&config->shape) != SAMPLES_OF_TEXTS)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--task classify is for a bert, and '%s' is a %s; leave it out",
+                         config->model, config->shape.kind);
+    training_shape_for_task(classify, &config->shape);
+    return WEFT_OK;
+}
 
 weft_type training_type_of(const char *precision)
 {

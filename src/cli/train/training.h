@@ -16,6 +16,31 @@ extern const char *const training_gradients[];
 /** "refuse", "skip": choices of --corrupt. */
 extern const char *const training_corrupt[];
 
+/** "pretrain", "classify": choices of --task. */
+extern const char *const training_tasks[];
+
+/**
+ * Give a bert the head of its task before data says how many classes there are: to pre-train none, to classify its own or
+ * two. Other kinds stay as they are.
+ */
+void training_shape_for_task(bool classify, struct model_shape *shape);
+
+/**
+ * The shape of a network that is planned for without data: that of --from's weights (NULL: none), or of config->model,
+ * "gpt" if that is NULL, with the head of the task. Sets config->model where it is NULL, and config->shape. Errors: those of
+ * pretrained_open() and training_shape_of(); ARGUMENT where only a bert can classify.
+ */
+weft_status training_planned_shape(const char *from, const char *task, struct train_config *config,
+                                   struct error *error);
+
+/** Options of such a shape, into static variables. */
+#define TRAINING_PLANNED_OPTIONS(model, from, task)                                                                    \
+    CLI_TEXT("model", 'm', "NAME", &(model), NULL, "a model size by name, or a YAML file",                             \
+             .default_text = "gpt, or the model of --from"),                                                           \
+        CLI_TEXT("from", 0, "PATH", &(from), NULL, "the model of these weights: a checkpoint, or public weights"),     \
+        CLI_CHOICE("task", 0, "NAME", &(task), "pretrain", training_tasks,                                             \
+                   "bert: the head of pre-training, or that of a classifier")
+
 /** The type of this name, one of training_precisions. */
 weft_type training_type_of(const char *precision);
 

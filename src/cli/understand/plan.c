@@ -19,7 +19,7 @@ static const char *const any_precision[] = {"any", "f32", "bf16", "f16", NULL};
 
 static struct {
     struct train_config config;
-    const char *cluster, *precision, *optimizer, *gradients, *save, *svg, *curve;
+    const char *from, *task, *cluster, *precision, *optimizer, *gradients, *save, *svg, *curve;
     int64_t ranks, nodes, show, prices, together;
     double gap;
     bool json, measure;
@@ -28,7 +28,7 @@ static struct {
 
 static const struct cli_option options[] = {
     CLI_GROUP("Training, as for weft train"),
-    CLI_TEXT("model", 'm', "NAME", &chosen.config.model, "gpt", "a model size by name, or a YAML file"),
+    TRAINING_PLANNED_OPTIONS(chosen.config.model, chosen.from, chosen.task),
     CLI_INTEGER("batch", 'b', "N", &chosen.config.batch, "0", 0, 1e6, "sequences in a global batch",
                 .default_text = "32"),
     CLI_INTEGER("global-batch", 0, "N", &chosen.config.batch, NULL, 1, 1e6, "another name of --batch",
@@ -160,7 +160,7 @@ static weft_status plan_open_cluster(struct plan_problem *problem, struct error 
 static weft_status plan_open_model(struct plan_problem *problem, struct error *error)
 {
     struct train_config *config = &chosen.config;
-    weft_status status = model_shape_load(config->model, &config->shape, error);
+    weft_status status = training_planned_shape(chosen.from, chosen.task, config, error);
     if (status == WEFT_OK)
         status = model_describe(&config->shape, &problem->description, error);
     if (status != WEFT_OK)

@@ -21,13 +21,13 @@ static struct {
     struct training_mesh mesh;
     struct training_recompute recompute;
     struct train_config config;
-    const char *optimizer, *precision, *svg;
+    const char *from, *task, *optimizer, *precision, *svg;
     bool measure, operations, json;
 } chosen;
 
 static const struct cli_option show_options[] = {
     CLI_GROUP("Training, as for weft train"),
-    CLI_TEXT("model", 'm', "NAME", &chosen.config.model, "gpt", "a model size by name, or a YAML file"),
+    TRAINING_PLANNED_OPTIONS(chosen.config.model, chosen.from, chosen.task),
     CLI_INTEGER("batch", 'b', "N", &chosen.config.batch, "32", 1, 1e9, "sequences in a global batch, over all ranks"),
     CLI_INTEGER("micro-batch", 0, "N", &chosen.config.micro_batch, "4", 1, 1e6,
                 "sequences in one forward and backward pass"),
@@ -305,7 +305,7 @@ static weft_status plan_show_run(struct command_call *call, struct error *error)
 {
     struct train_config *config = &chosen.config;
     struct plan_view view = {.config = config};
-    weft_status status = model_shape_load(config->model, &config->shape, error);
+    weft_status status = training_planned_shape(chosen.from, chosen.task, config, error);
     if (status == WEFT_OK)
         status = model_describe(&config->shape, &view.description, error);
     if (status != WEFT_OK)

@@ -277,6 +277,8 @@ static weft_status check_target(const char *state, struct error *error)
                            "'%s' is not empty (it has '%.80s'), and nothing is replaced; move it away first, or name "
                            "another directory with --state",
                            state, name);
+    else if (errno)
+        status = error_system(error, "cannot look into '%s'", state);
     file_listing_close(listing);
     return status;
 }
@@ -289,6 +291,8 @@ static weft_status copy_backup(struct tree_copy *copy, struct error *error)
     for (const char *name; status == WEFT_OK && (name = file_listing_next(listing));)
         if (strcmp(name, SUMS_NAME) != 0 && strcmp(name, SUMMARY_NAME) != 0)
             status = string_list_add(&names, name, error);
+    if (status == WEFT_OK && errno)
+        status = error_system(error, "cannot look into '%s'", copy->from);
     string_list_sort(&names);
     for (size_t i = 0; status == WEFT_OK && i < names.count; i++)
         status = tree_copy(copy, names.items[i], error);

@@ -163,11 +163,14 @@ static weft_status copy_link(struct tree_copy *copy, int from, int to, const cha
 
 /* ---- directories ---- */
 
-static weft_status list_sorted(DIR *listing, struct string_list *names, struct error *error)
+static weft_status list_sorted(const struct tree_copy *copy, DIR *listing, const char *path, struct string_list *names,
+                               struct error *error)
 {
     weft_status status = WEFT_OK;
     for (const char *name; status == WEFT_OK && (name = file_listing_next(listing));)
         status = string_list_add(names, name, error);
+    if (status == WEFT_OK && errno)
+        status = tree_fails(copy, path, error);
     string_list_sort(names);
     return status;
 }
@@ -193,7 +196,7 @@ static weft_status tree_copy_directory(struct tree_copy *copy, int from, int to,
         (made = openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
         status = tree_fails(copy, place->path, error);
     if (status == WEFT_OK)
-        status = list_sorted(listing, &names, error);
+        status = list_sorted(copy, listing, place->path, &names, error);
     const size_t length = strlen(place->path);
     place->depth++;
     for (size_t i = 0; status == WEFT_OK && i < names.count; i++) {

@@ -44,6 +44,8 @@ weft_status engine_directory_nodes(const char *root, const struct attempt *attem
         *nodes = order.nodes;
         node_order_free(&order);
     }
+    if (!found && numbers && errno)
+        failed = WEFT_ERROR_SYSTEM;
     file_listing_close(numbers);
     if (!found && failed != WEFT_OK)
         return error_set(error, failed, "the orders in '%s' cannot be read", directory);
@@ -101,8 +103,9 @@ weft_status engine_directory_attempts(const struct engine_owner *owner, engine_a
         }
         file_listing_close(epochs);
     }
+    weft_status status = more && errno ? error_system(error, "cannot read the directory '%s'", owner->root) : WEFT_OK;
     closedir(runs);
-    return WEFT_OK;
+    return status;
 }
 
 weft_status engine_directory_remove(const char *root, const struct attempt *attempt, struct error *error)

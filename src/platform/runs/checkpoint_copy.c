@@ -136,6 +136,8 @@ static weft_status copy_directory(struct copying *copying, int from, int to, con
         copying->linked = faccessat(dirfd(listing), CHECKPOINT_MANIFEST, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
     for (const char *inner; status == WEFT_OK && (inner = file_listing_next(listing));)
         status = copy_entry(copying, dirfd(listing), made, inner, depth + 1, error);
+    if (status == WEFT_OK && errno)
+        status = fails(copying, name, error);
     if (status == WEFT_OK && fsync(made) != 0)
         status = fails(copying, name, error);
     file_listing_close(listing);

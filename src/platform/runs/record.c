@@ -188,6 +188,8 @@ weft_status run_records_list(const char *directory, char (**ids)[RUN_ID_BYTES], 
         if (status == WEFT_OK)
             snprintf(list[length++], sizeof *list, "%.*s", (int)(size - 5), name);
     }
+    if (status == WEFT_OK && listing && errno)
+        status = error_system(error, "cannot list the runs in '%s'", directory);
     file_listing_close(listing);
     if (status != WEFT_OK) {
         free(list);

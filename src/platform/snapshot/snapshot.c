@@ -217,6 +217,8 @@ static weft_status list_names(struct taking *taking, int directory, const char *
         listing ? WEFT_OK : error_system(error, "cannot read the directory '%s/%s'", taking->named, path);
     for (const char *name; status == WEFT_OK && (name = file_listing_next(listing));)
         status = string_list_add(names, name, error);
+    if (status == WEFT_OK && errno)
+        status = error_system(error, "cannot read the directory '%s/%s'", taking->named, path);
     file_listing_close(listing);
     string_list_sort(names);
     return status;

@@ -137,10 +137,11 @@ static void dataset_add_segment(struct dataset *dataset, enum dataset_split whic
 }
 
 /* Files with such a name are held out, the others are trained on. */
-static void split_by_name(struct dataset *dataset)
+static void split_by_name(struct dataset *dataset, enum data_file_split names)
 {
     for (size_t i = 0; i < dataset->shard_count; i++)
-        dataset_add_segment(dataset, data_file_is_held_out(dataset->shards[i].path) ? DATASET_HELD_OUT : DATASET_TRAIN,
+        dataset_add_segment(dataset,
+                            data_file_is_split_off(names, dataset->shards[i].path) ? DATASET_HELD_OUT : DATASET_TRAIN,
                             i, 0, dataset->shards[i].layout.count);
 }
 
@@ -164,21 +165,14 @@ static void split_by_place(struct dataset *dataset)
     }
 }
 
-static bool dataset_has_split_names(const struct dataset *dataset)
+static weft_status check_samples(const struct dataset *dataset, enum data_file_split by, struct error *error)
 {
-    size_t held_out = 0;
-    for (size_t i = 0; i < dataset->shard_count; i++)
-        held_out += data_file_is_held_out(dataset->shards[i].path);
-    return held_out > 0 && held_out < dataset->shard_count;
-}
-
-static weft_status check_samples(const struct dataset *dataset, bool by_name, struct error *error)
-{
+    const bool by_name = by != DATA_FILES_UNNAMED;
     static const char *const names[] = {[DATASET_TRAIN] = "train on", [DATASET_HELD_OUT] = "hold out for evaluation"};
     uint64_t needed = dataset->options.sequence + 1;
     for (int which = 0; which < 2; which++) {
         const struct split *split = &dataset->splits[which];
-        if (split->samples > 0)
+        if (split->samples > 0 || (which == DATASET_TRAIN && by == DATA_FILES_HELD_OUT))
             continue;
         if (by_name)
             return error_set(error, WEFT_ERROR_DATA,
@@ -196,8 +190,11 @@ static weft_status check_samples(const struct dataset *dataset, bool by_name, st
     return WEFT_OK;
 }
 
-static void data_dataset_describe(struct dataset *dataset, bool by_name)
+static void data_dataset_describe(struct dataset *dataset, enum data_file_split by)
 {
+    static const char *const held_out[] = {[DATA_FILES_SPLIT] = "the files called val",
+                                           [DATA_FILES_HELD_OUT] = "all files are called val or test",
+                                           [DATA_FILES_UNNAMED] = "the last tenth"};
     enum shard_format format = dataset->shards[0].layout.format;
     char more[64] = "";
     if (dataset->shard_count > 1)
@@ -207,7 +204,7 @@ static void data_dataset_describe(struct dataset *dataset, bool by_name)
              " held out (%s)",
              dataset->shards[0].path, more, shard_format_name(format), shard_format_reason(format),
              dataset->options.vocabulary, dataset->splits[DATASET_TRAIN].tokens,
-             dataset->splits[DATASET_HELD_OUT].tokens, by_name ? "the files called val" : "the last tenth");
+             dataset->splits[DATASET_HELD_OUT].tokens, held_out[by]);
 }
 
 static weft_status dataset_fill(struct dataset *dataset, const struct string_list *files, struct error *error)
@@ -225,17 +222,17 @@ static weft_status dataset_fill(struct dataset *dataset, const struct string_lis
         if (!(dataset->splits[which].segments = malloc(bytes)))
             return error_memory(error, bytes, "a list of segments");
     }
-    bool by_name = dataset_has_split_names(dataset);
-    if (by_name)
-        split_by_name(dataset);
+    const enum data_file_split by = data_files_split(files);
+    if (by != DATA_FILES_UNNAMED)
+        split_by_name(dataset, by);
     else
         split_by_place(dataset);
-    data_dataset_describe(dataset, by_name);
+    data_dataset_describe(dataset, by);
     if (dataset->shards[0].layout.format == SHARD_BYTES)
         dataset->bytes_per_token = 1;
     else if (dataset->shards[0].layout.format == SHARD_TEXT)
         status = measure_bytes(dataset, tokenizer, error);
-    return status == WEFT_OK ? check_samples(dataset, by_name, error) : status;
+    return status == WEFT_OK ? check_samples(dataset, by, error) : status;
 }
 
 static weft_status check_options(const struct dataset_options *options, struct error *error)
@@ -275,7 +272,7 @@ weft_status dataset_open(const char *const *paths, size_t count, const struct da
     struct string_list files;
     weft_status status = check_options(options, error);
     if (status == WEFT_OK)
-        status = data_files_find(paths, count, &files, error);
+        status = data_files_find(paths, count, false, &files, error);
     if (status != WEFT_OK)
         return status;
     struct dataset *opened = calloc(1, sizeof *opened);
@@ -489,6 +486,17 @@ static weft_status dataset_source_identify(const struct sample_source *source, s
     return dataset_identify((const struct dataset *)source, identity, error);
 }
 
+/* Texts that were encoded. */
+static uint64_t dataset_source_bytes(const struct sample_source *source)
+{
+    const struct dataset *dataset = (const struct dataset *)source;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < dataset->shard_count; i++)
+        if (dataset->shards[i].bytes)
+            bytes += dataset->shards[i].layout.count * dataset->shards[i].layout.width;
+    return bytes;
+}
+
 static void dataset_source_close(struct sample_source *source)
 {
     dataset_close((struct dataset *)source);
@@ -499,6 +507,7 @@ static const struct sample_source_kind dataset_source_kind = {
     .samples = dataset_source_samples,
     .describe = dataset_source_describe,
     .identify = dataset_source_identify,
+    .bytes = dataset_source_bytes,
     .close = dataset_source_close,
 };
 

@@ -9,11 +9,12 @@
  *   - any other file: text. Its bytes are the tokens, vocabulary 256; or, where the options have a tokenizer, the text
  *     is encoded when it is opened (text_reader.h), into memory.
  * A dataset is one file, several files of one format, or directories of them (their .bin files, or if there are none
- * their .txt files, or their .tsv files, by name). Files are read as samples are asked for, and stay open.
+ * their .txt files, by name). Files are read as samples are asked for, and stay open.
  *
  * The split: files whose name has the word "val" are held out (for a
  * single "train.bin" also the "val.bin" in the same directory). Without such a name the last tenth of all tokens is
- * held out, at least one sample.
+ * held out, at least one sample. Where all names have the word "val" or "test", all is held out, and there are no
+ * samples to train on.
  *
  * The order. A sample is `sequence` + 1 neighboring tokens of one file: inputs, and targets one further. In each epoch
  * the training files are cut into as many whole samples as fit, touching (a sample's last target is the next one's

@@ -31,6 +31,23 @@ bool data_file_is_test(const char *path)
     return find_word(file_name(path), "test");
 }
 
+enum data_file_split data_files_split(const struct string_list *files)
+{
+    size_t held_out = 0, others = 0;
+    for (size_t i = 0; i < files->count; i++) {
+        held_out += data_file_is_held_out(files->items[i]);
+        others += !data_file_is_held_out(files->items[i]) && !data_file_is_test(files->items[i]);
+    }
+    if (files->count > 0 && others == 0)
+        return DATA_FILES_HELD_OUT;
+    return held_out > 0 && held_out < files->count ? DATA_FILES_SPLIT : DATA_FILES_UNNAMED;
+}
+
+bool data_file_is_split_off(enum data_file_split split, const char *file)
+{
+    return split == DATA_FILES_HELD_OUT || (split == DATA_FILES_SPLIT && data_file_is_held_out(file));
+}
+
 /* The file that is called as `path` with "val" in place of "train", if it is there. */
 static weft_status add_sibling(struct string_list *files, const char *path, struct error *error)
 {
@@ -67,7 +84,8 @@ static int files_by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static weft_status files_add_directory(struct string_list *files, const char *directory, struct error *error)
+static weft_status files_add_directory(struct string_list *files, const char *directory, bool labeled,
+                                       struct error *error)
 {
     struct dirent **entries;
     int count = scandir(directory, &entries, NULL, files_by_name);
@@ -84,20 +102,27 @@ static weft_status files_add_directory(struct string_list *files, const char *di
                            "the directory '%s' has neither .bin nor .txt nor .tsv files; name the files of the dataset "
                            "themselves",
                            directory);
+    else if (status == WEFT_OK && !labeled && text_ends_in(files->items[before], ".tsv"))
+        status = error_set(error, WEFT_ERROR_DATA,
+                           "the directory '%s' has .tsv files, which hold labeled texts, and neither .bin nor .txt "
+                           "files; classify them with a bert and --task classify, or name a file itself to read it as "
+                           "plain text",
+                           directory);
     for (int i = 0; i < count; i++)
         free(entries[i]);
     free(entries);
     return status;
 }
 
-weft_status data_files_find(const char *const *paths, size_t count, struct string_list *files, struct error *error)
+weft_status data_files_find(const char *const *paths, size_t count, bool labeled, struct string_list *files,
+                            struct error *error)
 {
     *files = (struct string_list){0};
     weft_status status = WEFT_OK;
     if (count == 0)
         status = error_set(error, WEFT_ERROR_ARGUMENT, "a dataset needs at least one file or directory");
     for (size_t i = 0; i < count && status == WEFT_OK; i++)
-        status = file_is_directory(paths[i]) ? files_add_directory(files, paths[i], error)
+        status = file_is_directory(paths[i]) ? files_add_directory(files, paths[i], labeled, error)
                                              : string_list_add(files, paths[i], error);
     if (status == WEFT_OK && count == 1 && files->count == 1 && !file_is_directory(paths[0]))
         status = add_sibling(files, paths[0], error);

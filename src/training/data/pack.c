@@ -53,14 +53,6 @@ static weft_status pack_part(struct packing *packing, size_t text, uint64_t firs
 
 /* ---- the split ---- */
 
-static bool pack_has_split_names(const struct text_files *texts)
-{
-    size_t held_out = 0;
-    for (size_t i = 0; i < texts->count; i++)
-        held_out += data_file_is_held_out(texts->paths.items[i]);
-    return held_out > 0 && held_out < texts->count;
-}
-
 #define CUT_BYTES 4096u /* read at once to find a line's end */
 
 /* The beginning of the first line at or after `place` of a text; if there is none, of a character near it. */
@@ -93,13 +85,14 @@ static weft_status find_cut(const struct text_files *texts, size_t text, uint64_
     return status;
 }
 
-static weft_status pack_by_name(struct packing *packing, struct error *error)
+static weft_status pack_by_name(struct packing *packing, enum data_file_split names, struct error *error)
 {
     const struct text_files *texts = &packing->texts;
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < texts->count && status == WEFT_OK; i++)
-        status = pack_part(packing, i, 0, texts->sizes[i],
-                           data_file_is_held_out(texts->paths.items[i]) ? DATASET_HELD_OUT : DATASET_TRAIN, error);
+        status =
+            pack_part(packing, i, 0, texts->sizes[i],
+                      data_file_is_split_off(names, texts->paths.items[i]) ? DATASET_HELD_OUT : DATASET_TRAIN, error);
     return status;
 }
 
@@ -136,8 +129,8 @@ static weft_status pack_texts(struct packing *packing, struct error *error)
     for (int i = 0; i < 2; i++)
         shard_writer_open(&packing->writers[i], packing->directory.partial, names[i], shard_writer_format(vocabulary),
                           packing->options->shard_tokens);
-    weft_status status =
-        pack_has_split_names(&packing->texts) ? pack_by_name(packing, error) : pack_by_share(packing, error);
+    const enum data_file_split by = data_files_split(&packing->texts.paths);
+    weft_status status = by != DATA_FILES_UNNAMED ? pack_by_name(packing, by, error) : pack_by_share(packing, error);
     packing->packed.vocabulary = vocabulary;
     for (int i = 0; i < 2; i++) {
         if (status == WEFT_OK)
@@ -156,7 +149,7 @@ static weft_status pack_texts(struct packing *packing, struct error *error)
 static weft_status pack(struct packing *packing, const char *const *paths, size_t count, struct error *error)
 {
     const struct pack_options *options = packing->options;
-    weft_status status = text_files_open(paths, count, &packing->texts, error);
+    weft_status status = text_files_open(paths, count, false, &packing->texts, error);
     if (status == WEFT_OK)
         status = tokenizer_open(options->tokenizer, &packing->tokenizer, error);
     if (status == WEFT_OK)

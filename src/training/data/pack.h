@@ -4,7 +4,7 @@
  *
  * Each file is a document: its tokens are preceded by "<|endoftext|>", as in llm.c's data, where the tokenizer has that
  * token; the same string in a text begins another document. Files are held out by name (training/data/files.h). If no
- * file or every file has such a name, the last part of all text is held out, from the beginning of a line on.
+ * file has such a name, the last part of all text is held out, from the beginning of a line on.
  *
  * The output is a directory with train_000000.bin ..., val_000000.bin ..., the tokenizer's files and a description
  * (packed.h). It appears atomically.

@@ -26,7 +26,7 @@ weft_status packed_find(const char *path, char directory[FILE_PATH_BYTES], bool 
 {
     struct string_list files;
     struct shard shard;
-    weft_status status = data_files_find(&path, 1, &files, error);
+    weft_status status = data_files_find(&path, 1, false, &files, error);
     if (status != WEFT_OK)
         return status;
     status = shard_open(files.items[0], &shard, error);

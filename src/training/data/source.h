@@ -57,6 +57,9 @@ struct sample_source_kind {
     /** Large sources may hash evenly spaced parts. Errors: as for read(). */
     weft_status (*identify)(const struct sample_source *source, struct dataset_identity *identity, struct error *error);
 
+    /** Bytes of memory that it holds; NULL: hardly any, as files are read when samples are asked for. */
+    uint64_t (*bytes)(const struct sample_source *source);
+
     /** Free it. */
     void (*close)(struct sample_source *source);
 };
@@ -97,6 +100,12 @@ static inline weft_status sample_source_identify(const struct sample_source *sou
                                                  struct error *error)
 {
     return source->kind->identify(source, identity, error);
+}
+
+/** Bytes of memory that the samples take as long as the source is open; what is decoded ahead is not counted. */
+static inline uint64_t sample_source_bytes(const struct sample_source *source)
+{
+    return source->kind->bytes ? source->kind->bytes(source) : 0;
 }
 
 /** NULL is allowed. */

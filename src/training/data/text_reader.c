@@ -33,10 +33,11 @@ static weft_status check_text_file(const char *path, uint64_t *size, struct erro
     return WEFT_OK;
 }
 
-weft_status text_files_open(const char *const *paths, size_t count, struct text_files *texts, struct error *error)
+weft_status text_files_open(const char *const *paths, size_t count, bool labeled, struct text_files *texts,
+                            struct error *error)
 {
     *texts = (struct text_files){0};
-    weft_status status = data_files_find(paths, count, &texts->paths, error);
+    weft_status status = data_files_find(paths, count, labeled, &texts->paths, error);
     if (status != WEFT_OK)
         return status;
     texts->sizes = calloc(texts->paths.count, sizeof *texts->sizes);

@@ -62,6 +62,15 @@ struct model_shape {
     bool untied;         /**< the head has a matrix of its own; otherwise it is the embedding table */
 };
 
+#define MODEL_SMALL_IMAGE 64 /**< pixels */
+
+/** Whether images are small, below MODEL_SMALL_IMAGE: then the stem and the first stage that would halve them keep their
+ * size, and augmentation moves them instead of cropping. */
+static inline bool model_has_small_images(const struct model_shape *shape)
+{
+    return shape->image < MODEL_SMALL_IMAGE;
+}
+
 /** A named shape. */
 struct model_size {
     const char *name;

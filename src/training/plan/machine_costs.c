@@ -90,16 +90,22 @@ static const struct machine_measurement *find_nearest(const struct machine_costs
     return nearest;
 }
 
+uint32_t machine_costs_largest(const struct machine_costs *costs)
+{
+    const size_t tokens = MACHINE_COSTS_TOKENS / costs->sequence,
+                 numbers = MACHINE_COSTS_NUMBERS / (costs->sequence * costs->description->widest),
+                 most = tokens < numbers ? tokens : numbers;
+    return most > 1 ? (uint32_t)most : 1;
+}
+
 weft_status machine_costs_measure(void *context, const struct strategy *strategy, double (*seconds)[COSTS_PASSES],
                                   struct error *error)
 {
     struct machine_costs *costs = context;
-    const size_t most = MACHINE_COSTS_TOKENS / costs->sequence;
+    const uint32_t most = machine_costs_largest(costs);
     const uint32_t ranks = mesh_ranks(&strategy->mesh);
     struct machine_measurement key = {
-        .micro_batch = strategy->micro_batch <= most || costs->is_read ? strategy->micro_batch
-                       : most > 1                                      ? (uint32_t)most
-                                                                       : 1,
+        .micro_batch = strategy->micro_batch <= most || costs->is_read ? strategy->micro_batch : most,
         .tensor = strategy->mesh.extent[MESH_TENSOR],
         .divides_rows = strategy->sequence_parallel,
         .precision = strategy->precision,

@@ -11,8 +11,10 @@
 #include "training/plan/planner/cluster_ranks.h"
 #include "training/plan/strategy.h"
 
-/** Larger micro-batches are not measured; time is taken to be proportional to tokens from there on. */
-#define MACHINE_COSTS_TOKENS 1024
+/** Larger micro-batches are not measured; time is taken to be proportional to samples from there on. A sample of an image
+ * network is one token, but it has as many numbers between layers as a long text: the second bound is for those. */
+#define MACHINE_COSTS_TOKENS  1024
+#define MACHINE_COSTS_NUMBERS ((size_t)1 << 21)
 
 /** One measurement, of all layers. */
 struct machine_measurement {
@@ -36,6 +38,9 @@ struct machine_costs {
 
 /** Free the measurements. */
 void machine_costs_free(struct machine_costs *costs);
+
+/** The largest micro-batch that is measured. */
+uint32_t machine_costs_largest(const struct machine_costs *costs);
 
 /**
  * Measure once more what `key` says (without its seconds), and keep it; *seconds, of each layer, are the costs'.

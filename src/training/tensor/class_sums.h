@@ -14,11 +14,16 @@ static inline struct class_sums class_sums_join(const struct divided_classes *sh
     struct class_sums all = {.largest = -INFINITY};
     for (size_t rank = 0; rank < shape->ranks; rank++)
         all.largest = fmax(all.largest, sums[rank * shape->rows + row].largest);
+    bool found = false; /* the first part with the largest logit */
     for (size_t rank = 0; rank < shape->ranks; rank++) {
         const struct class_sums *part = &sums[rank * shape->rows + row];
         all.exponentials += part->exponentials * exp(part->largest - all.largest);
         all.sum += part->sum;
         all.at_target += part->at_target;
+        if (!found && part->largest == all.largest) {
+            found = true;
+            all.right = part->right;
+        }
     }
     return all;
 }
@@ -39,10 +44,10 @@ static inline struct class_sums class_sums_empty(void)
     return (struct class_sums){.exponentials = 1, .at_target = CLASS_SUMS_NO_TARGET};
 }
 
-/** Whether no class of a row is larger than its target; not of rows without one. */
+/** Whether the prediction of a row, the first of its largest logits, is its target; not of rows without one. */
 static inline bool class_sums_are_right(const struct class_sums *all)
 {
-    return all->at_target >= all->largest;
+    return all->right > 0;
 }
 
 /** Whether the target of row `row` is one of this rank's classes. */

@@ -148,6 +148,7 @@ struct class_sums {
     double exponentials; /**< sum of e^(logit - largest) */
     double sum;          /**< of the logits; 0 without label smoothing */
     double at_target;    /**< the target's logit; 0 if it is not one of them */
+    double right;        /**< 1: the target is the first of the largest logits; otherwise 0 */
 };
 
 /** Some rows of an array of batch x sequence rows: `count` of each sample. */

@@ -63,6 +63,8 @@ static weft_status list_segments(const char *directory, struct journal_segment *
         if (status == WEFT_OK)
             list[used++] = (struct journal_segment){.first = first};
     }
+    if (status == WEFT_OK && listing && errno)
+        status = error_system(error, "cannot read the directory '%s'", directory);
     file_listing_close(listing);
     if (status != WEFT_OK) {
         free(list);

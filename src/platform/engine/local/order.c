@@ -195,6 +195,8 @@ weft_status local_order_make_room(const struct engine_local *local, const struct
             each.epoch = (uint64_t)epoch;
             status = look_at_attempt(local, &each, &found, error);
         }
+    if (status == WEFT_OK && epochs && errno)
+        status = error_system(error, "cannot read the directory '%s'", directory);
     file_listing_close(epochs);
     if (status != WEFT_OK || !found.others)
         return status;

@@ -165,15 +165,14 @@ static weft_status documents_add_file(struct document_parser *parser, const char
 static weft_status documents_fill(struct document_parser *parser, const struct text_files *texts, struct error *error)
 {
     struct documents *documents = parser->documents;
-    size_t named = 0;
-    for (size_t i = 0; i < texts->count; i++)
-        named += data_file_is_held_out(texts->paths.items[i]);
-    documents->by_name = named > 0 && named < texts->count;
+    const enum data_file_split by = data_files_split(&texts->paths);
+    documents->by_name = by != DATA_FILES_UNNAMED;
+    documents->held_out_only = by == DATA_FILES_HELD_OUT;
     for (int held_out = 0; held_out < 2; held_out++) {
         documents->held_out = held_out ? documents->document_count : 0;
         for (size_t i = 0; i < texts->count; i++) {
             const char *path = texts->paths.items[i];
-            if ((documents->by_name && data_file_is_held_out(path)) != held_out)
+            if (data_file_is_split_off(by, path) != held_out)
                 continue;
             weft_status status = documents_add_file(parser, path, error);
             if (status != WEFT_OK)
@@ -196,12 +195,13 @@ static weft_status documents_check(const struct documents *documents, const char
                          "'%s' has no document of two sentences; sentences end at line ends, and documents at empty "
                          "lines",
                          path);
-    if (documents->by_name && (train < 2 || held_out < 2))
+    const bool lacks_train = train < 2 && !documents->held_out_only;
+    if (documents->by_name && (lacks_train || held_out < 2))
         return error_set(error, WEFT_ERROR_DATA,
                          "the files of '%s' to %s have %zu documents, but pairs with a random second sentence need 2; "
                          "separate documents by empty lines",
-                         path, train < 2 ? "train on" : "hold out", train < 2 ? train : held_out);
-    if (train < 2)
+                         path, lacks_train ? "train on" : "hold out", lacks_train ? train : held_out);
+    if (lacks_train)
         return error_set(error, WEFT_ERROR_DATA,
                          "'%s' has %zu %s, but needs 4: pairs with a random second sentence take 2 to train on and 2 "
                          "to hold out; separate documents by empty lines",
@@ -215,7 +215,7 @@ weft_status documents_open(const char *const *paths, size_t count, const struct 
     struct document_parser parser = {.documents = documents};
     struct text_files texts;
     *documents = (struct documents){0};
-    weft_status status = text_files_open(paths, count, &texts, error);
+    weft_status status = text_files_open(paths, count, false, &texts, error);
     if (status != WEFT_OK)
         return status;
     status = encoder_open(tokenizer, &parser.encoder, error);

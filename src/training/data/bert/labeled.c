@@ -64,16 +64,14 @@ static weft_status labeled_identify(const struct sample_source *source, struct d
                                     struct error *error)
 {
     const struct labeled_texts *texts = &((const struct labeled *)source)->texts;
-    uint64_t hash = hash_bytes(texts->tokens.tokens, texts->tokens.count * sizeof *texts->tokens.tokens, 0);
-    for (size_t i = 0; i < texts->count; i++) {
-        const struct labeled_text *text = &texts->texts[i];
-        const uint64_t numbers[] = {text->first, text->one, text->other, (uint64_t)text->label, text->is_pair};
-        hash = hash_bytes(numbers, sizeof numbers, hash);
-    }
-    for (size_t i = 0; i < texts->classes.count; i++)
-        hash = hash_text(texts->classes.items[i], hash);
-    *identity = (struct dataset_identity){texts->tokens.count, hash_number(texts->held_out, hash)};
+    *identity = (struct dataset_identity){texts->encoded, hash_number(texts->held_out, texts->hash)};
     return WEFT_OK;
+}
+
+static uint64_t labeled_bytes(const struct sample_source *source)
+{
+    const struct labeled_texts *texts = &((const struct labeled *)source)->texts;
+    return texts->tokens.room * sizeof *texts->tokens.tokens + texts->room * sizeof *texts->texts;
 }
 
 static void labeled_close(struct sample_source *source)
@@ -91,6 +89,7 @@ static const struct sample_source_kind labeled_kind = {
     .classes = labeled_classes,
     .class_name = labeled_class_name,
     .identify = labeled_identify,
+    .bytes = labeled_bytes,
     .close = labeled_close,
 };
 

@@ -68,6 +68,16 @@ static weft_status labeled_add_label(struct labeled_parser *parser, struct label
     return status == WEFT_OK ? hash_index_add(&parser->labels, key, (void *)(uintptr_t)classes->count, error) : status;
 }
 
+/* Of a text, or two, of these numbers of tokens. */
+static void labeled_add_hash(struct labeled_texts *texts, struct labeled_column label, const int32_t *tokens,
+                             size_t first, size_t second)
+{
+    texts->encoded += first + second;
+    texts->hash = hash_bytes(label.text, label.size, texts->hash);
+    texts->hash = hash_bytes(tokens, (first + second) * sizeof *tokens, texts->hash);
+    texts->hash = hash_number(second, hash_number(first, texts->hash));
+}
+
 static weft_status labeled_add_text(struct labeled_parser *parser, struct labeled_column label,
                                     struct labeled_column one, struct labeled_column other, struct error *error)
 {
@@ -87,6 +97,7 @@ static weft_status labeled_add_text(struct labeled_parser *parser, struct labele
     if (status != WEFT_OK)
         return status;
     size_t first = middle - text.first, second = tokens->count - middle;
+    labeled_add_hash(texts, label, tokens->tokens + text.first, first, second);
     sample_fit(sample_room(parser->options->sequence, 1 + text.is_pair), &first, &second);
     if (second > 0)
         memmove(tokens->tokens + text.first + first, tokens->tokens + middle, second * sizeof *tokens->tokens);
@@ -163,7 +174,8 @@ static weft_status labeled_read_files(struct labeled_parser *parser, const struc
     size_t named = 0;
     for (size_t i = 0; i < files->count; i++)
         named += labeled_is_held_out(files->paths.items[i]);
-    texts->by_name = named > 0 && named < files->count;
+    texts->by_name = named > 0;
+    texts->held_out_only = named == files->count;
     weft_status status = WEFT_OK;
     for (int held_out = 0; held_out < 2; held_out++) {
         for (size_t i = 0; i < files->count && status == WEFT_OK; i++)
@@ -228,7 +240,7 @@ static weft_status labeled_sort_classes(struct labeled_texts *texts, struct erro
 static weft_status labeled_check_classes(const struct labeled_texts *texts, const char *path, struct error *error)
 {
     const size_t classes = texts->classes.count;
-    if (texts->held_out == 0 || texts->held_out == texts->count)
+    if ((texts->held_out == 0 && !texts->held_out_only) || texts->held_out == texts->count)
         return error_set(error, WEFT_ERROR_DATA,
                          "'%s' has %zu labeled %s to train on and %zu to hold out; both need some", path,
                          texts->held_out, texts->held_out == 1 ? "text" : "texts", texts->count - texts->held_out);
@@ -243,7 +255,7 @@ static weft_status labeled_check_classes(const struct labeled_texts *texts, cons
         seen[2 * (size_t)texts->texts[i].label + (i >= texts->held_out)] = true;
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < classes && status == WEFT_OK; i++)
-        if (!seen[2 * i] || !seen[2 * i + 1])
+        if ((!seen[2 * i] && !texts->held_out_only) || !seen[2 * i + 1])
             status = error_set(error, WEFT_ERROR_DATA, "the class '%s' of '%s' is missing among the texts %s; %s",
                                text_printable(texts->classes.items[i]), path,
                                seen[2 * i] ? "that are held out" : "to train on",
@@ -261,7 +273,7 @@ weft_status labeled_texts_open(const char *const *paths, size_t count, const str
     struct labeled_parser parser = {.texts = texts, .options = options};
     struct text_files files;
     *texts = (struct labeled_texts){0};
-    weft_status status = text_files_open(paths, count, &files, error);
+    weft_status status = text_files_open(paths, count, true, &files, error);
     if (status != WEFT_OK)
         return status;
     status = encoder_open(options->tokenizer, &parser.encoder, error);

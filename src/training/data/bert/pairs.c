@@ -259,11 +259,21 @@ static weft_status pairs_identify(const struct sample_source *source, struct dat
     return WEFT_OK;
 }
 
+static uint64_t pairs_bytes(const struct sample_source *source)
+{
+    const struct pairs *pairs = (const struct pairs *)source;
+    const struct documents *documents = &pairs->documents;
+    return documents->tokens.room * sizeof *documents->tokens.tokens +
+           documents->sentence_room * sizeof *documents->sentences +
+           documents->document_room * sizeof *documents->documents + pairs->part_room * sizeof *pairs->parts;
+}
+
 static const struct sample_source_kind pairs_kind = {
     .read = pairs_read,
     .samples = pairs_samples,
     .describe = pairs_describe,
     .identify = pairs_identify,
+    .bytes = pairs_bytes,
     .close = pairs_close,
 };
 

@@ -51,7 +51,6 @@ weft_status image_augment_check(const struct image_augment *augment, struct erro
         {"padding", augment->pad, 0, 4096},
         {"probability of erasing", augment->erase, 0, 1},
         {"parameter of mixup", augment->mixup, 0, 1},
-        {"label smoothing", augment->smoothing, 0, 0.99},
     };
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < ARRAY_SIZE(numbers) && status == WEFT_OK; i++)

@@ -30,8 +30,7 @@ struct image_augment {
     double brightness, contrast, saturation; /**< factors are in [1 - this, 1 + this]; at most 1 */
     uint32_t pad;                            /**< pixels on each side, before a crop of the same size */
     double erase;                            /**< probability */
-    double mixup;     /**< mix pairs by shares from a Beta(mixup, mixup) distribution; at most 1; 0: no */
-    double smoothing; /**< the probability that a target is replaced by a random class; below 1 */
+    double mixup; /**< mix pairs by shares from a Beta(mixup, mixup) distribution; at most 1; 0: no */
 };
 
 /** Mean and standard deviation of each channel, of values from 0 to 1. */

@@ -78,29 +78,45 @@ static weft_status read_class_directories(struct image_set *set, enum dataset_sp
     return status;
 }
 
+/* Read the first of val/, valid/, validation/ and test/ that there is, with a directory per class. */
+static weft_status read_held_out_directory(struct image_set *set, struct error *error)
+{
+    static const char *const names[] = {"val", "valid", "validation", "test"};
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < ARRAY_SIZE(names) && !set->by_name && status == WEFT_OK; i++) {
+        char path[FILE_PATH_BYTES];
+        struct string_list classes = {0};
+        status = file_join(path, set->path, names[i], error);
+        if (status == WEFT_OK && file_is_directory(path))
+            status = list_class_names(path, true, &classes, error);
+        if (status == WEFT_OK && classes.count > 0) {
+            set->by_name = true;
+            status = read_class_directories(set, DATASET_HELD_OUT, path, error);
+        }
+        string_list_free(&classes);
+    }
+    return status;
+}
+
 weft_status image_set_read_directories(struct image_set *set, struct error *error)
 {
-    static const char *const held_out[] = {"val", "valid", "validation", "test"};
     char path[FILE_PATH_BYTES];
     weft_status status = file_join(path, set->path, "train", error);
     if (status != WEFT_OK)
         return status;
-    if (!file_is_directory(path)) {
-        status = read_class_directories(set, DATASET_TRAIN, set->path, error);
-        if (status == WEFT_OK && set->classes.count == 0)
-            status = error_set(error, WEFT_ERROR_DATA,
-                               "'%s' is no data set of images: it has neither directories for classes, nor train/ and "
-                               "val/ with such directories, nor .tar shards, nor idx files",
-                               set->path);
+    const bool has_train = file_is_directory(path);
+    if (has_train)
+        status = read_class_directories(set, DATASET_TRAIN, path, error);
+    if (status == WEFT_OK && (!has_train || set->classes.count > 0))
+        status = read_held_out_directory(set, error);
+    set->held_out_only = !has_train && set->by_name;
+    if (status != WEFT_OK || has_train || set->by_name)
         return status;
-    }
-    status = read_class_directories(set, DATASET_TRAIN, path, error);
-    for (size_t i = 0; i < ARRAY_SIZE(held_out) && !set->by_name && status == WEFT_OK; i++) {
-        status = file_join(path, set->path, held_out[i], error);
-        if (status == WEFT_OK && file_is_directory(path) && set->classes.count > 0) {
-            set->by_name = true;
-            status = read_class_directories(set, DATASET_HELD_OUT, path, error);
-        }
-    }
+    status = read_class_directories(set, DATASET_TRAIN, set->path, error);
+    if (status == WEFT_OK && set->classes.count == 0)
+        status = error_set(error, WEFT_ERROR_DATA,
+                           "'%s' is no data set of images: it has neither directories for classes, nor train/ and "
+                           "val/ with such directories, nor .tar shards, nor idx files",
+                           set->path);
     return status;
 }

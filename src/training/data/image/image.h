@@ -46,7 +46,6 @@ struct image_request {
     uint32_t channels;          /**< 1 or 3 */
     struct image_region region; /**< what must be decoded; width 0: everything */
     uint32_t wanted;            /**< height and width that the region is needed in; 0: in full size */
-    bool refuse_16_bit;         /**< of a PNG */
 };
 
 /**

@@ -162,7 +162,7 @@ static weft_status count_classes(const struct image_set *set, size_t *classes, s
                      name, highest->label, images);
 }
 
-/* Both splits have images of every class. */
+/* Each split has images of every class, unless there is nothing to train on. */
 static weft_status check_classes(const struct image_set *set, struct error *error)
 {
     static const char *const names[] = {[DATASET_TRAIN] = "training", [DATASET_HELD_OUT] = "held-out"};
@@ -179,7 +179,7 @@ static weft_status check_classes(const struct image_set *set, struct error *erro
             counts[(size_t)split * classes + (size_t)set->splits[split].entries[i].label]++;
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < 2 * classes && status == WEFT_OK; i++)
-        if (counts[i] == 0)
+        if (counts[i] == 0 && !(set->held_out_only && i < classes))
             status = error_set(error, WEFT_ERROR_DATA,
                                "the %s images of '%s' have none of class '%s' (%zu of the other split); add some or "
                                "remove the class",

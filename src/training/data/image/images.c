@@ -16,14 +16,12 @@
 #define STREAM_IMAGES   0x696d61676573u
 #define STREAM_AUGMENT  0x6175676d656e74u
 #define STREAM_MIXUP    0x6d69787570u
-#define STREAM_SMOOTH   0x736d6f6f7468u
 #define STREAM_HELD_OUT 0x68656c646f7574u /* the order of held-out images, of no run's seed */
 
-#define IMAGES_MEMORY      ((uint64_t)1 << 30) /* bytes decoded ahead, where the options have 0 */
-#define IMAGES_SKIPS_MOST  1000u               /* images that may be replaced before one sample is found */
-#define IMAGES_AHEAD       2u                  /* reads that are expected */
-#define IDENTITY_IMAGES    1024u               /* images whose bytes are hashed */
-#define IMAGES_CROP_CENTER 0.875               /* what evaluation keeps after random resized crops: 224 of 256 */
+#define IMAGES_MEMORY     ((uint64_t)1 << 30) /* bytes decoded ahead, where the options have 0 */
+#define IMAGES_SKIPS_MOST 1000u               /* images that may be replaced before one sample is found */
+#define IMAGES_AHEAD      2u                  /* reads that are expected */
+#define IDENTITY_IMAGES   1024u               /* images whose bytes are hashed */
 
 struct images {
     struct sample_source source; /* first: a source is cast to it */
@@ -82,30 +80,8 @@ static weft_status make_sample(const struct images *images, struct image_maker *
     }
 }
 
-/* A random class in place of a target, with the probability of label smoothing. */
-static int32_t smooth_target(const struct images *images, uint64_t number, uint64_t which, int32_t label)
-{
-    const uint64_t stream = random_bits(images->options.seed ^ STREAM_SMOOTH, number);
-    if (random_uniform(stream, 2 * which) >= images->options.augment.smoothing)
-        return label;
-    return (int32_t)random_below(stream, 2 * which + 1, images->set.classes.count);
-}
-
-/* The targets of a sample that is not mixed. */
-static void set_targets(const struct images *images, enum dataset_split split, uint64_t number, int32_t label,
-                        int32_t targets[2], float shares[2])
-{
-    const float smoothing = split == DATASET_TRAIN ? (float)images->options.augment.smoothing : 0;
-    targets[0] = targets[1] = label;
-    if (smoothing > 0)
-        targets[1] = (int32_t)random_below(random_bits(images->options.seed ^ STREAM_SMOOTH, number), 0,
-                                           images->set.classes.count);
-    shares[0] = 1 - smoothing;
-    shares[1] = smoothing;
-}
-
 /* Mix both samples of a group: each keeps `share` of itself. */
-static void mix_group(const struct images *images, uint64_t first, float share, const int32_t labels[2], bool pixels,
+static void mix_group(const struct images *images, float share, const int32_t labels[2], bool pixels,
                       struct image_group *group)
 {
     const size_t count = (size_t)images->options.size * images->options.size * images->options.channels;
@@ -117,7 +93,7 @@ static void mix_group(const struct images *images, uint64_t first, float share, 
     }
     for (unsigned i = 0; i < 2; i++)
         for (unsigned j = 0; j < 2; j++) {
-            group->targets[i][j] = smooth_target(images, first + i, j, labels[i ^ j]);
+            group->targets[i][j] = labels[i ^ j];
             group->shares[i][j] = j ? 1 - share : share;
         }
 }
@@ -137,12 +113,14 @@ static weft_status make_image_group(const void *context, struct image_maker *mak
                         &group->skipped, error);
         if (status != WEFT_OK)
             return status;
-        set_targets(images, split, first + i, labels[i], group->targets[i], group->shares[i]);
+        group->targets[i][0] = group->targets[i][1] = labels[i];
+        group->shares[i][0] = 1;
+        group->shares[i][1] = 0;
     }
     if (images->group == 2 && split == DATASET_TRAIN) {
         const uint64_t key = random_bits(images->options.seed ^ STREAM_MIXUP, number);
-        mix_group(images, first, (float)image_mixup_share(images->options.augment.mixup, key), labels,
-                  group->pixels != NULL, group);
+        mix_group(images, (float)image_mixup_share(images->options.augment.mixup, key), labels, group->pixels != NULL,
+                  group);
     }
     return WEFT_OK;
 }
@@ -185,9 +163,9 @@ static weft_status read_targets(const struct images *images, enum dataset_split 
     return status;
 }
 
-void images_expect(struct sample_source *source, enum dataset_split split, uint64_t first, uint64_t samples)
+/* Have samples made that will be read soon. */
+static void expect_samples(const struct images *images, enum dataset_split split, uint64_t first, uint64_t samples)
 {
-    const struct images *images = images_of(source);
     const uint64_t group = first / images->group;
     if (samples > 0)
         image_pool_expect(images->pool, split, group, (first + samples - 1) / images->group + 1 - group);
@@ -205,10 +183,10 @@ static weft_status images_read(struct sample_source *source, enum dataset_split 
         return read_targets(images, split, first, samples, arrays, error);
     const uint64_t begin = first / images->group, end = (first + samples - 1) / images->group + 1;
     image_pool_begin(images->pool, end - begin);
-    images_expect(source, split, first, samples);
+    expect_samples(images, split, first, samples);
     read_pattern_add(pattern, first);
     for (uint32_t ahead = 1; ahead <= IMAGES_AHEAD; ahead++)
-        images_expect(source, split, read_pattern_predict(pattern, ahead, samples), samples);
+        expect_samples(images, split, read_pattern_predict(pattern, ahead, samples), samples);
     for (uint64_t number = begin; number < end && status == WEFT_OK; number++) {
         const struct image_group *group;
         status = image_pool_take(images->pool, split, number, &group, error);
@@ -216,7 +194,8 @@ static weft_status images_read(struct sample_source *source, enum dataset_split 
             break;
         images->skipped += group->skipped;
         copy_group(images, group, number, first, samples, arrays);
-        image_pool_release(images->pool);
+        /* The other sample of a pair that is cut here is likely to be read next. */
+        image_pool_release(images->pool, number + 1 == end && (first + samples) % images->group != 0);
     }
     return status;
 }
@@ -277,6 +256,22 @@ static weft_status images_identify(const struct sample_source *source, struct da
     return status;
 }
 
+/* ---- memory ---- */
+
+/* The list of images, and the pixels of idx files. */
+static uint64_t images_bytes(const struct sample_source *source)
+{
+    const struct image_set *set = &images_of(source)->set;
+    uint64_t bytes = set->name_room;
+    for (int split = 0; split < 2; split++) {
+        uint64_t pixels = set->pixels[split].values != NULL;
+        for (uint32_t i = 0; i < set->pixels[split].dimensions; i++)
+            pixels *= set->pixels[split].sizes[i];
+        bytes += pixels + set->splits[split].room * sizeof *set->splits[split].entries;
+    }
+    return bytes;
+}
+
 /* ---- opening ---- */
 
 static void images_close(struct sample_source *source)
@@ -304,6 +299,7 @@ static const struct sample_source_kind images_kind = {
     .classes = images_source_classes,
     .class_name = images_source_class_name,
     .identify = images_identify,
+    .bytes = images_bytes,
     .close = images_close,
 };
 
@@ -315,9 +311,6 @@ static weft_status check_images_options(const struct images_options *options, st
     if (options->channels != 0 && options->channels != 1 && options->channels != 3)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "images cannot have %" PRIu32 " channels; give 1 (gray) or 3 (colors)", options->channels);
-    if (!(options->center >= 0 && options->center <= 1))
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "the share of images that evaluation keeps is %g; it must be from 0 to 1", options->center);
     if (options->augment.pad >= options->size)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "the padding of training images is %" PRIu32 ", not below their size %" PRIu32,
@@ -337,8 +330,6 @@ static void set_usual_normalization(struct images_options *options)
                                             gray = {{0.449, 0.449, 0.449}, {0.226, 0.226, 0.226}};
     if (!(options->normalization.deviation[0] > 0))
         options->normalization = options->channels == 1 ? gray : colors;
-    if (!(options->center > 0))
-        options->center = options->augment.scale_most > 0 ? IMAGES_CROP_CENTER : 1;
 }
 
 /* Mean and deviation of the training images of an idx file, exactly. */
@@ -382,6 +373,8 @@ static weft_status try_images(struct images *images, struct error *error)
     float *pixels = malloc((size_t)size * size * images->options.channels * sizeof *pixels);
     weft_status status = pixels ? WEFT_OK : error_memory(error, sizeof *pixels * size * size, "an image");
     for (int split = 0; split < 2 && status == WEFT_OK; split++) {
+        if (images->set.splits[split].count == 0)
+            continue;
         int32_t label;
         uint64_t skipped = 0;
         status = make_sample(images, &maker, (enum dataset_split)split, 0, pixels, &label, &skipped, error);
@@ -478,9 +471,4 @@ struct image_normalization images_normalization(const struct sample_source *sour
 uint64_t images_skipped(const struct sample_source *source)
 {
     return images_of(source)->skipped;
-}
-
-double images_wait_seconds(const struct sample_source *source)
-{
-    return image_pool_wait_seconds(images_of(source)->pool);
 }

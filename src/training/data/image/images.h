@@ -4,10 +4,12 @@
  *
  * Layouts, recognized by what is in the directory:
  *   - train/ and val/ (or valid/, validation/, test/), each with a directory per class; .jpg, .jpeg and .png files in it;
+ *     without train/, there are only held-out images;
  *   - a directory per class alone. Of each class, a tenth is held out, chosen by hashes of the names;
  *   - MNIST's idx files: train-images-idx3-ubyte, train-labels-idx1-ubyte and the same of t10k, plain or .gz;
  *   - .tar shards of WebDataset: NAME.jpg (or .jpeg, .png) and NAME.cls with the number of the class, side by side. Shards
- *     with the word "val" in their names are held out; without such a name a tenth of each class is. Also a single shard.
+ *     with the word "val" in their names are held out; without such a name a tenth of each class is. Where all names have
+ *     "val" or "test", there are only held-out images. Also a single shard.
  * Classes are numbered in the order of their directories' names. Where there are only numbers, the lines of a file
  * classes.txt name them.
  *
@@ -18,12 +20,9 @@
  * divided over micro-batches and ranks.
  *
  * Targets. Sample n has targets (its class, its partner's class) and shares (s, 1 - s). Without mixup the shares are (1, 0).
- * Label smoothing by e replaces a target with probability e by a random class, the expectation of the usual
- * smoothing; without mixup it is exact in the weights: shares (1 - e, e) of the class and of a random class.
  *
- * Threads. With `threads` above 0, that many threads decode samples ahead of read(): those that images_expect() names, and
- * those that the pattern of past calls lets expect, for ranks that read every R-th micro-batch too. The samples do not
- * depend on it. One thread at a time calls these functions.
+ * Threads. With `threads` above 0, that many threads decode samples ahead of read(): those that the
+ * pattern of past calls lets expect, for ranks that read every R-th micro-batch too. The samples do not depend on it. One thread at a time calls these functions.
  */
 #ifndef WEFT_TRAINING_DATA_IMAGE_IMAGES_H
 #define WEFT_TRAINING_DATA_IMAGE_IMAGES_H
@@ -38,13 +37,11 @@ struct images_options {
     uint32_t channels; /**< 1 or 3; 0: those of idx files, otherwise 3 */
     uint64_t seed;     /**< of the order and of all that is random */
     struct image_augment augment;
-    double center; /**< the share of the shorter side that evaluation keeps; 0: 7/8 with random resized crops, else 1 */
     /** deviation[0] 0: those of the training images for idx files, otherwise those usual for ImageNet. */
     struct image_normalization normalization;
-    uint32_t threads;   /**< that decode ahead; 0: read() decodes */
-    uint64_t memory;    /**< most bytes of samples that are decoded ahead; 0: 1 GiB */
-    bool skip;          /**< replace images that cannot be decoded by the next ones of the data set; false: an error */
-    bool refuse_16_bit; /**< of PNG files */
+    uint32_t threads; /**< that decode ahead; 0: read() decodes */
+    uint64_t memory;  /**< most bytes of samples that are decoded ahead; 0: 1 GiB */
+    bool skip;        /**< replace images that cannot be decoded by the next ones of the data set; false: an error */
 };
 
 /**
@@ -68,12 +65,6 @@ struct image_normalization images_normalization(const struct sample_source *sour
 
 /** Images that could not be decoded and were replaced, each time that read() met one. */
 uint64_t images_skipped(const struct sample_source *source);
-
-/** Seconds that read() has waited for samples or decoded them itself. */
-double images_wait_seconds(const struct sample_source *source);
-
-/** Say that samples first to first + samples - 1 of a split will be read soon; only a hint. */
-void images_expect(struct sample_source *source, enum dataset_split split, uint64_t first, uint64_t samples);
 
 /**
  * Read a single image as evaluation does, for a prediction: `pixels` receives size x size x channels numbers. The options'

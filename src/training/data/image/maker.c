@@ -3,11 +3,13 @@
 
 #include <stdlib.h>
 
+#define CROP_CENTER 0.875 /* what evaluation keeps of images whose parts are trained on: 224 of 256 */
+
 static struct image_plan make_plan(const struct image_recipe *recipe, struct image_size size)
 {
     const struct images_options *options = recipe->options;
     return recipe->training ? image_plan_training(&options->augment, recipe->key, size, options->size)
-                            : image_plan_evaluation(size, options->center);
+                            : image_plan_evaluation(size, options->augment.scale_most > 0 ? CROP_CENTER : 1);
 }
 
 static weft_status make_pixels(struct image_maker *maker, const struct image *image, const struct image_plan *plan,
@@ -34,7 +36,6 @@ static weft_status make_fetched(struct image_maker *maker, const struct image_re
         .channels = options->channels,
         .region = image_plan_region(&plan, size),
         .wanted = options->size,
-        .refuse_16_bit = options->refuse_16_bit,
     };
     status = image_decode(fetch->bytes, fetch->size, fetch->name, &request, &maker->image, error);
     return status == WEFT_OK ? make_pixels(maker, &maker->image, &plan, options, pixels, error) : status;

@@ -152,9 +152,6 @@ static weft_status png_read(struct png_reading *reading, const struct image_requ
     const uint32_t height = png_get_image_height(png, reading->info);
     status = image_find_region(reading->bytes, request, height, png_get_image_width(png, reading->info), &region,
                                reading->error);
-    if (status == WEFT_OK && request->refuse_16_bit && png_get_bit_depth(png, reading->info) == 16)
-        status = error_set(reading->error, WEFT_ERROR_DATA,
-                           "the image '%s' has 16 bits a channel; convert it to 8 bits", reading->bytes->name);
     if (status != WEFT_OK)
         return status;
     png_set_expand(png);

@@ -33,7 +33,6 @@ struct image_pool {
     size_t count, room;
     struct image_slot *taken;
     struct image_maker own; /* the reader's */
-    uint64_t waited;        /* nanoseconds */
     pthread_mutex_t mutex;
     pthread_cond_t wanted, made;
     bool stopping;
@@ -227,7 +226,6 @@ void image_pool_expect(struct image_pool *pool, enum dataset_split split, uint64
 weft_status image_pool_take(struct image_pool *pool, enum dataset_split split, uint64_t number,
                             const struct image_group **group, struct error *error)
 {
-    const uint64_t begin = clock_now();
     weft_status status = WEFT_OK;
     pthread_mutex_lock(&pool->mutex);
     if (pool->count == 0)
@@ -250,25 +248,21 @@ weft_status image_pool_take(struct image_pool *pool, enum dataset_split split, u
         pthread_cond_wait(&pool->made, &pool->mutex);
     pool->taken = slot;
     pthread_mutex_unlock(&pool->mutex);
-    pool->waited += clock_now() - begin;
     if (status == WEFT_OK && slot->status != WEFT_OK) {
         status = error_set(error, slot->status, "%s", slot->error.text);
-        image_pool_release(pool);
+        image_pool_release(pool, false);
     }
     if (status == WEFT_OK)
         *group = &slot->group;
     return status;
 }
 
-void image_pool_release(struct image_pool *pool)
+void image_pool_release(struct image_pool *pool, bool again)
 {
     pthread_mutex_lock(&pool->mutex);
-    pool->taken->state = SLOT_FREE;
+    pool->taken->group.skipped = 0; /* it has been counted */
+    if (!again)
+        pool->taken->state = SLOT_FREE;
     pool->taken = NULL;
     pthread_mutex_unlock(&pool->mutex);
-}
-
-double image_pool_wait_seconds(const struct image_pool *pool)
-{
-    return (double)pool->waited * 1e-9;
 }

@@ -132,7 +132,6 @@ static weft_status list_shards(struct image_set *set, struct error *error)
 
 weft_status image_set_read_shards(struct image_set *set, struct error *error)
 {
-    size_t held_out = 0;
     weft_status status = list_shards(set, error);
     if (status != WEFT_OK)
         return status;
@@ -141,16 +140,15 @@ weft_status image_set_read_shards(struct image_set *set, struct error *error)
     set->sizes = malloc((count + 1) * sizeof *set->sizes);
     if (!set->descriptors || !set->sizes)
         return error_memory(error, count * sizeof *set->sizes, "a list of shards");
-    for (size_t i = 0; i < count; i++)
-        held_out += data_file_is_held_out(set->files.items[i]);
-    set->by_name = held_out > 0 && held_out < count;
+    const enum data_file_split by = data_files_split(&set->files);
+    set->by_name = by != DATA_FILES_UNNAMED;
+    set->held_out_only = by == DATA_FILES_HELD_OUT;
     for (size_t i = 0; i < count && status == WEFT_OK; i++) {
         status = file_open(set->files.items[i], &set->descriptors[i], &set->sizes[i], error);
         set->opened += status == WEFT_OK;
         if (status == WEFT_OK)
             status = index_shard(
-                set, i, set->by_name && data_file_is_held_out(set->files.items[i]) ? DATASET_HELD_OUT : DATASET_TRAIN,
-                error);
+                set, i, data_file_is_split_off(by, set->files.items[i]) ? DATASET_HELD_OUT : DATASET_TRAIN, error);
     }
     return status;
 }

@@ -245,6 +245,50 @@ weft_status public_config_read(const char *path, struct model_shape *shape, stru
     return status;
 }
 
+/* ---- names of classes ---- */
+
+#define LABEL_BYTES 32
+
+/* What stands in place of a name. */
+static const char *numbered_label(size_t number, char label[LABEL_BYTES])
+{
+    snprintf(label, LABEL_BYTES, "LABEL_%zu", number);
+    return label;
+}
+
+/* The items of "id2label" by number; NULL where one is missing, or none is a name. */
+static cJSON *names_from_labels(const cJSON *labels)
+{
+    char key[24], label[LABEL_BYTES];
+    const size_t count = cJSON_IsObject(labels) ? (size_t)cJSON_GetArraySize(labels) : 0;
+    cJSON *names = cJSON_CreateArray();
+    bool are_names = false;
+    for (size_t i = 0; i < count; i++) {
+        snprintf(key, sizeof key, "%zu", i);
+        const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(labels, key));
+        if (!name || !cJSON_AddItemToArray(names, cJSON_CreateString(name))) {
+            are_names = false;
+            break;
+        }
+        are_names = are_names || strcmp(name, numbered_label(i, label)) != 0;
+    }
+    if (are_names)
+        return names;
+    cJSON_Delete(names);
+    return NULL;
+}
+
+weft_status public_config_class_names(const char *path, cJSON **names, struct error *error)
+{
+    cJSON *root;
+    const weft_status status = json_read(path, &root, error);
+    if (status != WEFT_OK)
+        return status;
+    *names = names_from_labels(cJSON_GetObjectItemCaseSensitive(root, "id2label"));
+    cJSON_Delete(root);
+    return WEFT_OK;
+}
+
 /* ---- writing ---- */
 
 static void put_size(struct json_writer *writer, const char *key, size_t size)
@@ -260,7 +304,7 @@ static void put_architecture(struct json_writer *writer, const char *type, const
     json_put_text(writer, "model_type", type);
 }
 
-static void put_gpt2(struct json_writer *writer, const struct model_shape *shape)
+static void put_gpt2(struct json_writer *writer, const struct model_shape *shape, const cJSON *class_names)
 {
     put_architecture(writer, "gpt2", "GPT2LMHeadModel");
     put_size(writer, "n_layer", shape->layers);
@@ -274,7 +318,7 @@ static void put_gpt2(struct json_writer *writer, const struct model_shape *shape
              "tie_word_embeddings", (bool)true);
 }
 
-static void put_llama(struct json_writer *writer, const struct model_shape *shape)
+static void put_llama(struct json_writer *writer, const struct model_shape *shape, const cJSON *class_names)
 {
     put_architecture(writer, "llama", "LlamaForCausalLM");
     put_size(writer, "num_hidden_layers", shape->layers);
@@ -289,25 +333,29 @@ static void put_llama(struct json_writer *writer, const struct model_shape *shap
              "attention_bias", (bool)false, "mlp_bias", (bool)false, "tie_word_embeddings", (bool)!shape->untied);
 }
 
-static void put_labels(struct json_writer *writer, size_t classes)
+/* The name of a class, or what stands in its place. */
+static const char *label_of_class(const cJSON *class_names, size_t number, char label[LABEL_BYTES])
 {
-    char number[24], label[32];
+    const char *name = cJSON_GetStringValue(cJSON_GetArrayItem(class_names, (int)number));
+    return name ? name : numbered_label(number, label);
+}
+
+static void put_labels(struct json_writer *writer, size_t classes, const cJSON *class_names)
+{
+    char number[24], label[LABEL_BYTES];
     json_open_object(writer, "id2label");
     for (size_t i = 0; i < classes; i++) {
         snprintf(number, sizeof number, "%zu", i);
-        snprintf(label, sizeof label, "LABEL_%zu", i);
-        json_put_text(writer, number, label);
+        json_put_text(writer, number, label_of_class(class_names, i, label));
     }
     json_close(writer);
     json_open_object(writer, "label2id");
-    for (size_t i = 0; i < classes; i++) {
-        snprintf(label, sizeof label, "LABEL_%zu", i);
-        put_size(writer, label, i);
-    }
+    for (size_t i = 0; i < classes; i++)
+        put_size(writer, label_of_class(class_names, i, label), i);
     json_close(writer);
 }
 
-static void put_bert(struct json_writer *writer, const struct model_shape *shape)
+static void put_bert(struct json_writer *writer, const struct model_shape *shape, const cJSON *class_names)
 {
     put_architecture(writer, "bert", shape->classes ? CLASSIFIER : "BertForPreTraining");
     put_size(writer, "num_hidden_layers", shape->layers);
@@ -320,12 +368,12 @@ static void put_bert(struct json_writer *writer, const struct model_shape *shape
     JSON_PUT(writer, "layer_norm_eps", shape->norm_epsilon, "hidden_act", "gelu", "position_embedding_type", "absolute",
              "tie_word_embeddings", (bool)true);
     if (shape->classes)
-        put_labels(writer, shape->classes);
+        put_labels(writer, shape->classes, class_names);
 }
 
 static const struct public_form {
     const char *kind;
-    void (*put)(struct json_writer *writer, const struct model_shape *shape);
+    void (*put)(struct json_writer *writer, const struct model_shape *shape, const cJSON *class_names);
 } public_forms[] = {{"gpt", put_gpt2}, {"llama", put_llama}, {"bert", put_bert}};
 
 static const struct public_form *public_form_find(const char *kind)
@@ -336,7 +384,8 @@ static const struct public_form *public_form_find(const char *kind)
     return NULL;
 }
 
-weft_status public_config_format(const struct model_shape *shape, weft_type type, char **text, struct error *error)
+weft_status public_config_format(const struct model_shape *shape, const cJSON *class_names, weft_type type, char **text,
+                                 struct error *error)
 {
     struct json_writer writer;
     const struct public_form *form = public_form_find(shape->kind);
@@ -345,7 +394,7 @@ weft_status public_config_format(const struct model_shape *shape, weft_type type
                          shape->kind);
     json_begin(&writer, JSON_INDENTED);
     json_open_object(&writer, NULL);
-    form->put(&writer, shape);
+    form->put(&writer, shape, class_names);
     json_put_text(&writer, "torch_dtype", type == WEFT_BF16 ? "bfloat16" : type == WEFT_F16 ? "float16" : "float32");
     json_close(&writer);
     char *made = NULL;

@@ -20,6 +20,7 @@
 #ifndef WEFT_TRAINING_MODEL_FILE_PUBLIC_CONFIG_H
 #define WEFT_TRAINING_MODEL_FILE_PUBLIC_CONFIG_H
 
+#include "base/format/json.h"
 #include "training/model/model.h"
 
 #define PUBLIC_CONFIG_NAME "config.json"
@@ -31,7 +32,13 @@ weft_status public_config_parse(const char *text, size_t size, const char *where
 /** The same for the file at `path`. */
 weft_status public_config_read(const char *path, struct model_shape *shape, struct error *error);
 
-/** The text of a config.json for weights of `type` (f32, f16, bf16) and a complete shape; the caller frees `*text`. */
-weft_status public_config_format(const struct model_shape *shape, weft_type type, char **text, struct error *error);
+/** The names of classes in the file at `path`, by number; NULL: it names none, or only LABEL_0 and so on, which stand for
+ * numbers. The caller frees `*names` with cJSON_Delete(). Errors: SYSTEM; DATA for a file that is not an object. */
+weft_status public_config_class_names(const char *path, cJSON **names, struct error *error);
+
+/** The text of a config.json for weights of `type` (f32, f16, bf16) and a complete shape; the caller frees `*text`.
+ * `class_names`: an array of strings for id2label and label2id; NULL: LABEL_0 and so on. */
+weft_status public_config_format(const struct model_shape *shape, const cJSON *class_names, weft_type type, char **text,
+                                 struct error *error);
 
 #endif

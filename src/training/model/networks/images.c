@@ -4,8 +4,6 @@
 
 #include <stdio.h>
 
-#define SMALL_IMAGE 64 /* pixels */
-
 void image_network_complete(struct model_shape *shape)
 {
     if (!shape->context)
@@ -28,11 +26,6 @@ weft_status image_network_check(const struct model_shape *shape, struct error *e
     if (shape->channels == 2)
         return error_set(error, WEFT_ERROR_ARGUMENT, "images have 1 channel (gray) or 3, not %zu", shape->channels);
     return WEFT_OK;
-}
-
-bool image_network_is_small(const struct model_shape *shape)
-{
-    return shape->image < SMALL_IMAGE;
 }
 
 size_t image_network_channels(double count, double multiplier)

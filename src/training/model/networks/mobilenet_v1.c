@@ -44,7 +44,7 @@ static weft_status mobilenet_v1_add_block(struct model_description *description,
 static weft_status mobilenet_v1_describe(struct model_description *description, struct error *error)
 {
     const struct model_shape *shape = &description->shape;
-    bool keeps = image_network_is_small(shape); /* the first stage that would halve */
+    bool keeps = model_has_small_images(shape); /* the first stage that would halve */
     const size_t stride = keeps ? 1 : 2;
     size_t size = shape->image, inputs = image_network_channels(32, shape->multiplier);
     const struct convolution_block stem = {

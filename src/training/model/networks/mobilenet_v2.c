@@ -55,7 +55,7 @@ static weft_status mobilenet_v2_add_stages(struct model_description *description
                                            size_t *number, struct error *error)
 {
     const struct model_shape *shape = &description->shape;
-    bool keeps = image_network_is_small(shape); /* the first stage that would halve */
+    bool keeps = model_has_small_images(shape); /* the first stage that would halve */
     weft_status status = WEFT_OK;
     for (size_t s = 0; s < ARRAY_SIZE(stages); s++) {
         const size_t stride = keeps ? 1 : stages[s].stride;
@@ -77,7 +77,7 @@ static weft_status mobilenet_v2_add_stages(struct model_description *description
 static weft_status mobilenet_v2_describe(struct model_description *description, struct error *error)
 {
     const struct model_shape *shape = &description->shape;
-    const size_t stride = image_network_is_small(shape) ? 1 : 2,
+    const size_t stride = model_has_small_images(shape) ? 1 : 2,
                  last = image_network_channels(1280, shape->multiplier > 1 ? shape->multiplier : 1);
     size_t size = shape->image, inputs = image_network_channels(32, shape->multiplier), number = 1;
     const struct convolution_block stem = {

@@ -43,9 +43,6 @@ void image_network_complete(struct model_shape *shape);
 void image_network_inputs(const struct model_shape *shape, size_t sequence, struct model_inputs *inputs);
 weft_status image_network_check(const struct model_shape *shape, struct error *error);
 
-/** Whether images are small, below 64 pixels: then the stem and the first stage that would halve them keep their size. */
-bool image_network_is_small(const struct model_shape *shape);
-
 /** `count` times the multiplier, as a multiple of 8 and never below nine tenths (as torchvision's _make_divisible()). */
 size_t image_network_channels(double count, double multiplier);
 

@@ -41,7 +41,7 @@ static weft_status resnet_add_stem(struct model_description *description, size_t
                                    struct error *error)
 {
     const struct model_shape *shape = &description->shape;
-    const bool small = image_network_is_small(shape);
+    const bool small = model_has_small_images(shape);
     struct convolution_block stem = {.kind = BLOCK_STEM,
                                      .count = 1,
                                      .units = {image_network_unit(shape, *size, shape->channels, outputs, small ? 3 : 7,

@@ -249,15 +249,17 @@ static uint32_t count_alike(const size_t *alike, size_t count, size_t number)
     return found;
 }
 
+/* Once `ends` is set (NULL: never), layers that are left are not measured. */
 static weft_status measure_on(struct device *device, const struct model_description *description,
-                              const struct model_options *options, double (*seconds)[COSTS_PASSES], struct error *error)
+                              const struct model_options *options, atomic_bool *ends, double (*seconds)[COSTS_PASSES],
+                              struct error *error)
 {
     const size_t layers = description->layer_count;
     size_t *alike = calloc(layers, sizeof *alike);
     weft_status status = alike ? WEFT_OK : error_memory(error, layers * sizeof *alike, "the costs of layers");
     for (size_t i = 0; status == WEFT_OK && i < layers; i++)
         alike[i] = find_alike(description, options, alike, i);
-    for (size_t i = 0; status == WEFT_OK && i < layers; i++) {
+    for (size_t i = 0; status == WEFT_OK && i < layers && !(ends && atomic_load(ends)); i++) {
         struct costs_probe probe = {
             .description = description, .device = device, .layer = i, .alike = count_alike(alike, layers, i)};
         if (alike[i] < i) {
@@ -279,7 +281,7 @@ weft_status costs_measure(const struct model_description *description, struct de
     double(*seconds)[COSTS_PASSES] = calloc(description->layer_count, sizeof *seconds);
     if (!seconds)
         return error_memory(error, description->layer_count * sizeof *seconds, "the costs of layers");
-    const weft_status status = measure_on(device, description, options, seconds, error);
+    const weft_status status = measure_on(device, description, options, NULL, seconds, error);
     for (size_t i = 0; status == WEFT_OK && i < description->layer_count; i++)
         costs[i] = seconds[i][0] + seconds[i][1] + seconds[i][2];
     free(seconds);
@@ -316,7 +318,7 @@ static void *compute_beside(void *argument)
     if (seconds &&
         device_open(device_cpu_name(rank->setting->activations), rank->setting->threads, &device, NULL) == WEFT_OK) {
         while (!atomic_load(rank->ends) &&
-               measure_on(device, rank->description, rank->options, seconds, NULL) == WEFT_OK)
+               measure_on(device, rank->description, rank->options, rank->ends, seconds, NULL) == WEFT_OK)
             continue;
         device->close(device);
     }
@@ -351,7 +353,7 @@ static weft_status measure_beside_others(const struct costs_rank *rank, double (
         begun++;
     }
     if (status == WEFT_OK) {
-        status = measure_on(device, rank->description, rank->options, seconds, error);
+        status = measure_on(device, rank->description, rank->options, NULL, seconds, error);
         device->close(device);
     }
     atomic_store(rank->ends, true);

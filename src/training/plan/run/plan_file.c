@@ -17,7 +17,14 @@ void plan_free(struct plan *plan)
     plan->first_unit = plan->shares = NULL;
 }
 
-/* Dimensions that are the vocabulary's do not count. */
+/* Whether a dimension is the number of classes of a classifier, whose weights are the last. */
+static bool counts_classes(const struct model_description *description, size_t parameter, size_t dimension)
+{
+    return description->shape.classes && parameter + 2 >= description->parameter_count &&
+           description->parameters[parameter].shape[dimension] == description->shape.classes;
+}
+
+/* Dimensions that are the vocabulary's or the classes' do not count: the data may decide them after the plan. */
 uint64_t plan_model_hash(const struct model_description *description)
 {
     uint64_t hash = hash_number(description->layer_count, 0);
@@ -27,7 +34,7 @@ uint64_t plan_model_hash(const struct model_description *description)
         const struct model_parameter *parameter = &description->parameters[i];
         hash = hash_text(parameter->name, hash);
         for (size_t d = 0; d < parameter->dimensions; d++)
-            if (parameter->shape[d] != description->shape.vocabulary)
+            if (parameter->shape[d] != description->shape.vocabulary && !counts_classes(description, i, d))
                 hash = hash_number(parameter->shape[d], hash);
     }
     return hash;

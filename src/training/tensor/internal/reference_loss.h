@@ -48,6 +48,11 @@ static void reference_class_sums(struct device *device, const struct divided_cla
         }
         if (classes_have_target(shape, i))
             sums[i].at_target = logits[shape->targets[i]];
+        for (size_t j = 0; j < shape->classes; j++)
+            if (logits[j] == sums[i].largest) {
+                sums[i].right = (ptrdiff_t)j == (ptrdiff_t)shape->targets[i];
+                break;
+            }
     }
 }
 

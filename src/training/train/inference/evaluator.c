@@ -106,15 +106,15 @@ static void evaluator_close(struct evaluator *evaluator)
 static weft_status open_data(struct evaluator *evaluator, struct error *error)
 {
     const struct evaluator_config *config = evaluator->config;
-    const struct run_data_options options = {.data = config->data,
-                                             .sequence = evaluator->sequence,
-                                             .text = &evaluator->text,
-                                             .classify = config->shape.classes > 0,
-                                             .classes_chosen = true,
-                                             .images = {.changes = evaluator->habits.changes, .skip = config->skip},
-                                             .normalization = evaluator->habits.normalization,
-                                             .settings =
-                                                 config->pretrained ? pretrained_settings(config->pretrained) : NULL};
+    const struct run_data_options options = {
+        .data = config->data,
+        .sequence = evaluator->sequence,
+        .text = &evaluator->text,
+        .classify = config->shape.classes > 0,
+        .classes_chosen = true,
+        .images = {.changes = evaluator->habits.changes, .skip = config->skip},
+        .normalization = evaluator->habits.normalization,
+        .class_names = config->pretrained ? pretrained_class_names(config->pretrained) : NULL};
     struct model_shape shape = config->shape;
     double bytes_per_token = 0;
     const bool is_random = strcmp(config->data, "random") == 0;

@@ -155,7 +155,7 @@ size_t predictor_classes(const struct predictor *predictor)
 
 const char *predictor_class_name(const struct predictor *predictor, size_t number)
 {
-    const cJSON *names = cJSON_GetObjectItemCaseSensitive(pretrained_settings(predictor->config.pretrained), "classes");
+    const cJSON *names = pretrained_class_names(predictor->config.pretrained);
     const char *name = cJSON_GetStringValue(cJSON_GetArrayItem(names, (int)number));
     return name ? name : predictor->numbers[number];
 }

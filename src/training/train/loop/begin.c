@@ -77,7 +77,7 @@ static weft_status choose_first_mesh(struct trainer *trainer, struct recovery *r
 /* What this rank needs besides the mesh. A run that cannot be leaves no directory of checkpoints. Local. */
 static weft_status open_inputs(struct trainer *trainer, struct error *error)
 {
-    weft_status status = trainer_prepare_data(trainer, error);
+    weft_status status = trainer_prepare_profile(trainer, error);
     initial_state_clear(trainer);
     if (status == WEFT_OK)
         status = trainer_open_checkpoints(trainer, error);

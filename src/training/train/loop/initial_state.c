@@ -2,9 +2,11 @@
 #include "training/train/loop/internal/initial_state.h"
 
 #include "base/library_error.h"
+#include "base/text.h"
 #include "training/checkpoint/copy.h"
 #include "training/parallel/state_transfer.h"
 #include "training/train/loop/internal/trainer_parts.h"
+#include "training/train/loop/run_data.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,20 +86,42 @@ static weft_status initialize_weights(struct trainer *trainer, struct error *err
     return status;
 }
 
+#define WHY_BYTES 192
+
+/* Why the classifier of a network that begins with weights is new: they have another head, or learned other classes.
+ * Empty: it is not. */
+static const char *find_new_head(const struct trainer *trainer, char text[WHY_BYTES])
+{
+    const struct pretrained *pretrained = trainer->config.pretrained;
+    const struct model_shape *learned = pretrained_shape(pretrained);
+    const size_t classes = trainer->description->shape.classes,
+                 other = run_data_other_class(pretrained_class_names(pretrained), trainer->source);
+    *text = '\0';
+    if (pretrained_lacks_head(pretrained, trainer->description) && learned && learned->classes)
+        snprintf(text, WHY_BYTES, "the weights have %zu classes, and the data has %zu", learned->classes, classes);
+    else if (pretrained_lacks_head(pretrained, trainer->description))
+        snprintf(text, WHY_BYTES, "the weights have another head");
+    else if (classes && other < sample_source_classes(trainer->source))
+        snprintf(text, WHY_BYTES, "class %zu is '%.60s' in the weights and '%.60s' in the data", other,
+                 cJSON_GetStringValue(cJSON_GetArrayItem(pretrained_class_names(pretrained), (int)other)),
+                 sample_source_class_name(trainer->source, other));
+    return text_printable(text);
+}
+
 /* The whole network's weights; where the classifier is new, it has initial values. */
 static weft_status read_pretrained_values(struct trainer *trainer, float *values, struct error *error)
 {
     const struct pretrained *pretrained = trainer->config.pretrained;
     const struct model_description *whole = trainer->description;
-    char changes[1024];
+    char changes[1024], why[WHY_BYTES];
     weft_status status = WEFT_OK;
-    if (!pretrained_lacks_head(pretrained, whole))
+    if (!*find_new_head(trainer, why))
         return pretrained_read(pretrained, whole, values, error);
     status = model_initialize(whole, trainer->device, values, (uint64_t)trainer->config.seed, error);
     if (status == WEFT_OK)
         status = pretrained_read_body(pretrained, whole, values, error);
     if (status == WEFT_OK && trainer->config.warnings) {
-        fprintf(trainer->config.warnings, "weft: the weights have another head: %s\n",
+        fprintf(trainer->config.warnings, "weft: %s: %s\n", why,
                 pretrained_head_changes(pretrained, whole, changes, sizeof changes));
         fflush(trainer->config.warnings);
     }

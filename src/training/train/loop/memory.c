@@ -170,6 +170,7 @@ static struct memory_estimate surroundings_of(const struct train_config *config,
 {
     return (struct memory_estimate){
         .checkpoint = checkpoint_of(config, description, place->rank, ranks->count),
+        .data = ranks->data,
         .first_rank = place->rank == 0 ? first_rank_of(config, description, choice) : 0,
         .rest =
             MEMORY_OF_PROCESS + staging_of(place->together - 1, kept) +
@@ -207,7 +208,7 @@ void memory_kept_free(struct memory_kept *kept)
 uint64_t memory_estimate_total(const struct memory_estimate *estimate)
 {
     return executor_memory_total(&estimate->training) + estimate->checkpoint + estimate->copies + estimate->first_rank +
-           estimate->rest;
+           estimate->data + estimate->rest;
 }
 
 const char *memory_estimate_describe(const struct memory_estimate *estimate, char text[MEMORY_TEXT_BYTES])
@@ -231,6 +232,7 @@ const char *memory_estimate_describe(const struct memory_estimate *estimate, cha
         {"checkpoints", estimate->checkpoint},
         {"copies", estimate->copies},
         {"rank 0 (transient)", estimate->first_rank},
+        {"data", estimate->data},
         {"the rest", estimate->rest},
     };
     char bytes[32];

@@ -13,13 +13,16 @@
  *                     those of the rank that has most, which may be the neighbor
  *     rank 0          transient: weights that are read to begin with, or the model that samples, with all weights where
  *                     the rank does not have them, and MEMORY_OF_SAMPLE
+ *     data            what the source of samples holds: texts that are encoded when it is opened, the pixels of idx files,
+ *                     lists of images (sample_source_bytes())
  *     rest            MEMORY_OF_PROCESS; where other ranks are on the node, its share of the staging memory
  *                     (copy_forgotten_after() of core/transport/copy.h); where there is more than one node, MEMORY_OF_NETWORK and
  *                     scratch of the reduce-scatters of gradients that are under way at a time, MEMORY_OF_SUMS at least;
  *                     operands of the largest product where they are cast, in f16 and in bf16 without AVX-512, and
  *                     MEMORY_OF_CASTS
  *
- * Data is read from its files when it is needed; the system's page cache is not counted.
+ * Other data is read from its files when it is needed; the system's page cache is not counted, nor are images that are
+ * decoded ahead.
  */
 #ifndef WEFT_TRAINING_TRAIN_LOOP_MEMORY_H
 #define WEFT_TRAINING_TRAIN_LOOP_MEMORY_H
@@ -32,6 +35,7 @@ struct memory_estimate {
     uint64_t checkpoint;
     uint64_t copies;
     uint64_t first_rank; /**< 0 on all others */
+    uint64_t data;
     uint64_t rest;
 };
 
@@ -54,6 +58,7 @@ void memory_kept_free(struct memory_kept *kept);
 struct memory_ranks {
     uint32_t count;
     const uint32_t *nodes;    /**< of each rank */
+    uint64_t data;            /**< bytes that the source of samples holds on each of them */
     bool casts_bf16;          /**< their kernels cast operands of bf16: kernel_set_casts() */
     struct memory_kept *kept; /**< NULL: nothing */
 };

@@ -120,7 +120,7 @@ static weft_status prepare_newcomer(struct trainer *trainer, const struct run_se
     if (trainer->source)
         return WEFT_OK;
     if ((status = trainer_prepare_model(trainer, error)) != WEFT_OK ||
-        (status = trainer_prepare_data(trainer, error)) != WEFT_OK ||
+        (status = trainer_prepare_profile(trainer, error)) != WEFT_OK ||
         (status = trainer_open_report(trainer, error)) != WEFT_OK)
         return status;
     if (settings->touchable)

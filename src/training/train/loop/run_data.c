@@ -9,8 +9,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define SMALL_IMAGE 64 /* pixels: such images are moved by some pixels, larger ones are cropped */
-
 static bool is_random(const struct run_data_options *options)
 {
     return strcmp(options->data, "random") == 0;
@@ -66,16 +64,17 @@ static weft_status open_texts(const struct run_data_options *options, const stru
 
 /* ---- images ---- */
 
-static struct image_augment augment_of(const struct image_choice *choice, size_t size)
+/* Small images are moved by some pixels, larger ones are cropped. */
+static struct image_augment augment_of(const struct image_choice *choice, const struct model_shape *shape)
 {
     struct image_augment augment = {.mixup = choice->mixup, .erase = choice->erase};
     enum image_changes changes = choice->changes;
     if (changes == IMAGE_CHANGES_AUTO)
-        changes = size < SMALL_IMAGE ? IMAGE_CHANGES_SMALL : IMAGE_CHANGES_LARGE;
+        changes = model_has_small_images(shape) ? IMAGE_CHANGES_SMALL : IMAGE_CHANGES_LARGE;
     if (changes != IMAGE_CHANGES_NONE)
         augment.mirror = 0.5;
     if (changes == IMAGE_CHANGES_SMALL)
-        augment.pad = (uint32_t)(size + 7) / 8;
+        augment.pad = (uint32_t)(shape->image + 7) / 8;
     if (changes == IMAGE_CHANGES_LARGE) {
         augment.scale_least = 0.08;
         augment.scale_most = 1;
@@ -116,7 +115,7 @@ struct images_options run_data_images(const struct run_data_options *options, co
     const struct images_options images = {.size = (uint32_t)shape->image,
                                           .channels = (uint32_t)shape->channels,
                                           .seed = options->seed,
-                                          .augment = augment_of(&options->images, shape->image),
+                                          .augment = augment_of(&options->images, shape),
                                           .normalization = options->normalization,
                                           .threads = (uint32_t)options->images.threads,
                                           .skip = options->images.skip};
@@ -131,21 +130,28 @@ uint64_t run_data_skipped(const struct sample_source *source, const struct model
 
 /* ---- all ---- */
 
+size_t run_data_other_class(const cJSON *names, const struct sample_source *source)
+{
+    const size_t classes = sample_source_classes(source);
+    for (size_t i = 0; cJSON_IsArray(names) && i < classes; i++) {
+        const char *name = cJSON_GetStringValue(cJSON_GetArrayItem(names, (int)i));
+        if (name && strcmp(name, sample_source_class_name(source, i)) != 0)
+            return i;
+    }
+    return classes;
+}
+
 /* Classes are numbered by their names, so others would be mixed up silently. */
 static weft_status compare_class_names(const struct run_data_options *options, const struct sample_source *source,
                                        struct error *error)
 {
-    const cJSON *names = cJSON_GetObjectItemCaseSensitive(options->settings, "classes");
-    for (size_t i = 0; cJSON_IsArray(names) && i < sample_source_classes(source); i++) {
-        const char *name = cJSON_GetStringValue(cJSON_GetArrayItem(names, (int)i)),
-                   *other = sample_source_class_name(source, i);
-        if (name && strcmp(name, other) != 0)
-            return error_set(
-                error, WEFT_ERROR_DATA,
-                "class %zu of the weights is '%s', but that of '%s' is '%s'; take data of the same classes", i, name,
-                options->data, other);
-    }
-    return WEFT_OK;
+    const size_t other = run_data_other_class(options->class_names, source);
+    if (other == sample_source_classes(source))
+        return WEFT_OK;
+    return error_set(error, WEFT_ERROR_DATA,
+                     "class %zu of the weights is '%s', but that of '%s' is '%s'; take data of the same classes", other,
+                     cJSON_GetStringValue(cJSON_GetArrayItem(options->class_names, (int)other)), options->data,
+                     sample_source_class_name(source, other));
 }
 
 static weft_status settle_classes(const struct run_data_options *options, struct model_shape *shape,
@@ -156,8 +162,8 @@ static weft_status settle_classes(const struct run_data_options *options, struct
         return WEFT_OK;
     if (options->classes_chosen && shape->classes && shape->classes != classes)
         return error_set(error, WEFT_ERROR_DATA,
-                         "the model has %zu classes, but '%s' has %zu; take data of the same classes, or a model that "
-                         "has not learned others",
+                         "the model has %zu classes, but '%s' has %zu; take data of the same classes, or train the "
+                         "model on these first (weft train --from)",
                          shape->classes, options->data, classes);
     shape->classes = classes;
     return options->classes_chosen ? compare_class_names(options, source, error) : WEFT_OK;

@@ -19,11 +19,10 @@ struct run_data_options {
     const struct text *text;    /**< of tokens; its tokenizer is needed until run_data_open() returns */
     bool classify;              /**< texts have labels */
     bool whole_words;           /**< all pieces of a word are masked, or none */
-    bool classes_chosen;        /**< the network's classes are those of its weights; otherwise the data decides */
+    bool classes_chosen;        /**< the data must have the classes of the weights; otherwise the data decides */
     struct image_choice images; /**< of images */
     struct image_normalization normalization; /**< of images that weights were trained on; deviation[0] 0: the data's */
-    const cJSON
-        *settings; /**< of the run that wrote the weights, on rank 0: its classes must be the data's; NULL: none */
+    const cJSON *class_names; /**< with classes_chosen, on rank 0: pretrained_class_names(); NULL: not known */
 };
 
 /** Whether the data decides how many classes a network has, so that it must be open before the network is described. */
@@ -46,6 +45,10 @@ struct run_data_habits {
 
 /** From the settings of a run (pretrained_settings()), or NULL. */
 struct run_data_habits run_data_habits_of(const cJSON *settings);
+
+/** The first class of a source that is not called as in `names`; the number of its classes if there is none. `names` NULL:
+ * names are not known. */
+size_t run_data_other_class(const cJSON *names, const struct sample_source *source);
 
 /** How often read() has replaced damaged images by others; 0 where there are no images. */
 uint64_t run_data_skipped(const struct sample_source *source, const struct model_shape *shape);

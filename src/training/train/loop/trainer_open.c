@@ -104,12 +104,14 @@ static weft_status open_run_data(struct trainer *trainer, struct error *error)
                                              .text = &trainer->text,
                                              .classify = config->classify,
                                              .whole_words = config->whole_words,
-                                             .classes_chosen = config->classes_chosen,
-                                             .settings =
-                                                 config->pretrained ? pretrained_settings(config->pretrained) : NULL,
                                              .images = config->images};
     double bytes_per_token = 0;
     const weft_status status = run_data_open(&options, &config->shape, &trainer->source, &bytes_per_token, error);
+    if (status == WEFT_OK && sample_source_samples(trainer->source, DATASET_TRAIN) == 0)
+        return error_set(error, WEFT_ERROR_DATA,
+                         "'%s' has held-out data only, as all of it is called val or test; give data to train on, "
+                         "beside it or alone",
+                         config->data);
     if (status == WEFT_OK && trainer->text.tokenizer && bytes_per_token > 0)
         trainer->text.bytes_per_token = bytes_per_token;
     return status;
@@ -158,24 +160,27 @@ weft_status trainer_prepare_model(struct trainer *trainer, struct error *error)
                                    &trainer->device, error)) != WEFT_OK ||
         (status = device_open("cpu-bf16", (int)config->threads, &trainer->sums, error)) != WEFT_OK)
         return status;
+    if ((status = read_limits(trainer, error)) != WEFT_OK) /* before the data takes memory */
+        return status;
     if ((status = settle_samples(trainer, error)) != WEFT_OK)
         return status;
     if ((status = model_describe(&config->shape, &trainer->description, error)) != WEFT_OK)
         return status;
     if ((status = parameter_rules_apply(&config->rules, trainer->description, error)) != WEFT_OK)
         return status;
-    return read_limits(trainer, error);
+    return trainer->source ? WEFT_OK : open_run_data(trainer, error); /* its memory is checked with the mesh */
 }
 
-weft_status trainer_prepare_data(struct trainer *trainer, struct error *error)
+weft_status trainer_prepare_profile(struct trainer *trainer, struct error *error)
 {
-    const struct train_config *config = &trainer->config;
+    struct profile *profile = trainer->config.profile;
     weft_status status = WEFT_OK;
-    if (config->profile && ((status = profile_describe(config->profile, trainer->description, error)) != WEFT_OK ||
-                            (status = profile_measure(config->profile, &trainer->device, error)) != WEFT_OK ||
-                            (status = profile_measure(config->profile, &trainer->sums, error)) != WEFT_OK))
-        return status;
-    return trainer->source ? WEFT_OK : open_run_data(trainer, error);
+    if (!profile)
+        return WEFT_OK;
+    status = profile_describe(profile, trainer->description, error);
+    if (status == WEFT_OK)
+        status = profile_measure(profile, &trainer->device, error);
+    return status == WEFT_OK ? profile_measure(profile, &trainer->sums, error) : status;
 }
 
 weft_status trainer_open_checkpoints(struct trainer *trainer, struct error *error)

@@ -81,8 +81,10 @@ static weft_status world_measure(struct trainer *trainer, bool *speaks, struct e
 static weft_status check_memory(struct trainer *trainer, struct error *error)
 {
     struct trainer_world *world = &trainer->world;
-    const struct memory_ranks ranks = {
-        .count = world->ranks, .nodes = world->nodes, .casts_bf16 = kernel_set_casts(WEFT_BF16, trainer->kernels.set)};
+    const struct memory_ranks ranks = {.count = world->ranks,
+                                       .nodes = world->nodes,
+                                       .data = sample_source_bytes(trainer->source),
+                                       .casts_bf16 = kernel_set_casts(WEFT_BF16, trainer->kernels.set)};
     return memory_check(&trainer->config, trainer->description, &world->parallel, &ranks, world->rank,
                         trainer->touchable, &world->memory, error);
 }

@@ -33,7 +33,6 @@ struct train_config {
 
     bool classify;              /**< texts have labels: fine-tune a bert */
     bool whole_words;           /**< bert: all pieces of a word are masked, or none */
-    bool classes_chosen;        /**< shape.classes is that of the weights; otherwise the data decides */
     struct image_choice images; /**< of networks that read images */
 
     const char *tokenizer; /**< directory of the tokenizer that a text is encoded with; NULL: the weights', or none */

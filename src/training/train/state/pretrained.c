@@ -25,6 +25,7 @@ struct pretrained {
     struct tensor_files *files;
     bool has_shape;
     struct model_shape shape;
+    cJSON *class_names; /* of public weights; NULL: they have none */
     char about[FILE_PATH_BYTES + 128];
 };
 
@@ -96,6 +97,8 @@ static weft_status pretrained_open_files(struct pretrained *pretrained, struct e
         return WEFT_OK;
     status = public_config_read(config, &pretrained->shape, error);
     pretrained->has_shape = status == WEFT_OK;
+    if (status == WEFT_OK && pretrained->shape.classes)
+        status = public_config_class_names(config, &pretrained->class_names, error);
     return status;
 }
 
@@ -133,6 +136,7 @@ void pretrained_close(struct pretrained *pretrained)
         return;
     checkpoint_close(pretrained->checkpoint);
     tensor_files_close(pretrained->files);
+    cJSON_Delete(pretrained->class_names);
     free(pretrained);
 }
 
@@ -151,6 +155,12 @@ const cJSON *pretrained_settings(const struct pretrained *pretrained)
     return pretrained->checkpoint ? checkpoint_get_state(pretrained->checkpoint)->training : NULL;
 }
 
+const cJSON *pretrained_class_names(const struct pretrained *pretrained)
+{
+    return pretrained->checkpoint ? cJSON_GetObjectItemCaseSensitive(pretrained_settings(pretrained), "classes")
+                                  : pretrained->class_names;
+}
+
 uint64_t pretrained_step(const struct pretrained *pretrained)
 {
     return pretrained->checkpoint ? checkpoint_get_state(pretrained->checkpoint)->step : 0;
@@ -158,8 +168,7 @@ uint64_t pretrained_step(const struct pretrained *pretrained)
 
 /* ---- heads ---- */
 
-/* A classifier's weights are new where a pre-trained network had another head, which is not used then. */
-#define NEW_HEAD   "classifier."
+/* A classifier's weights are new where a pre-trained network had another head or other classes. Its head is not used then. */
 #define OTHER_HEAD "cls."
 
 static bool has_prefix(const char *name, const char *prefix)
@@ -167,10 +176,15 @@ static bool has_prefix(const char *name, const char *prefix)
     return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
+static bool is_of_classifier(const struct model_parameter *parameter)
+{
+    return has_prefix(parameter->name, "classifier.") || has_prefix(parameter->name, "fc.");
+}
+
 /* Whether a parameter keeps its value. */
 static bool is_of_new_head(const struct model_parameter *parameter, bool head_is_new)
 {
-    return head_is_new && has_prefix(parameter->name, NEW_HEAD);
+    return head_is_new && is_of_classifier(parameter);
 }
 
 /* ---- a checkpoint's weights ---- */
@@ -238,14 +252,23 @@ static const struct named_tensor *find_parameter(const struct tensor_files *file
     return tensor_files_find(files, prefixed);
 }
 
+/* Whether the weights have a tensor of a parameter's name and shape. */
+static bool has_alike(const struct pretrained *pretrained, const struct model_description *description,
+                      const struct model_parameter *parameter)
+{
+    if (pretrained->checkpoint)
+        return checkpoint_where(pretrained->checkpoint, parameter->name) &&
+               pretrained->shape.classes == description->shape.classes;
+    const struct named_tensor wanted = pretrained_tensor_of(parameter, NULL),
+                              *found = find_parameter(pretrained->files, parameter->name);
+    return found && named_tensor_same_shape(&wanted, found);
+}
+
 bool pretrained_lacks_head(const struct pretrained *pretrained, const struct model_description *description)
 {
-    for (size_t i = 0; description->shape.classes && i < description->parameter_count; i++) {
-        const char *name = description->parameters[i].name;
-        if (has_prefix(name, NEW_HEAD))
-            return pretrained->checkpoint ? !checkpoint_where(pretrained->checkpoint, name)
-                                          : !find_parameter(pretrained->files, name);
-    }
+    for (size_t i = 0; description->shape.classes && i < description->parameter_count; i++)
+        if (is_of_classifier(&description->parameters[i]))
+            return !has_alike(pretrained, description, &description->parameters[i]);
     return false;
 }
 
@@ -432,8 +455,7 @@ weft_status pretrained_read(const struct pretrained *pretrained, const struct mo
 weft_status pretrained_read_body(const struct pretrained *pretrained, const struct model_description *description,
                                  float *parameters, struct error *error)
 {
-    return pretrained_read_all(pretrained, description, pretrained_lacks_head(pretrained, description), parameters,
-                               error);
+    return pretrained_read_all(pretrained, description, true, parameters, error);
 }
 
 static size_t names_append(char *text, size_t size, size_t length, const char *what, const char *name)
@@ -451,7 +473,7 @@ char *pretrained_head_changes(const struct pretrained *pretrained, const struct 
         pretrained->checkpoint ? checkpoint_tensors(pretrained->checkpoint, &of_checkpoint) : NULL;
     *text = '\0';
     for (size_t i = 0; i < description->parameter_count; i++)
-        if (has_prefix(description->parameters[i].name, NEW_HEAD))
+        if (is_of_classifier(&description->parameters[i]))
             length = names_append(text, size, length, length ? ", " : "new: ", description->parameters[i].name);
     const size_t count = tensors ? of_checkpoint : tensor_files_count(pretrained->files);
     for (size_t i = 0; i < count; i++) {

@@ -30,9 +30,12 @@ const struct model_shape *pretrained_shape(const struct pretrained *pretrained);
 /** One line of text: the source and the element types. Lives as long as `pretrained`. */
 const char *pretrained_describe(const struct pretrained *pretrained);
 
-/** The settings of the run that wrote the weights, with the names of its "classes" if there are any; NULL for public ones.
- * Lives as long as `pretrained`. */
+/** The settings of the run that wrote the weights; NULL for public ones. Lives as long as `pretrained`. */
 const cJSON *pretrained_settings(const struct pretrained *pretrained);
+
+/** The names of the classes that the weights have learned, an array; NULL if they are not known. Lives as long as
+ * `pretrained`. */
+const cJSON *pretrained_class_names(const struct pretrained *pretrained);
 
 /** Steps taken by the run that wrote the weights; 0 for public ones. */
 uint64_t pretrained_step(const struct pretrained *pretrained);
@@ -46,11 +49,12 @@ uint64_t pretrained_step(const struct pretrained *pretrained);
 weft_status pretrained_read(const struct pretrained *pretrained, const struct model_description *description,
                             float *parameters, struct error *error);
 
-/** Whether the weights have another head than a network that classifies: its classifier is new. */
+/** Whether the weights have another head than a network that classifies, or one of another number of classes: its
+ * classifier is new. */
 bool pretrained_lacks_head(const struct pretrained *pretrained, const struct model_description *description);
 
-/** As pretrained_read(), but a classifier that is new keeps the values in `parameters`, and the weights' own head is not
- * used. */
+/** As pretrained_read(), but the network's classifier is new: it keeps the values in `parameters`, and the weights' own
+ * head is not used. */
 weft_status pretrained_read_body(const struct pretrained *pretrained, const struct model_description *description,
                                  float *parameters, struct error *error);
 

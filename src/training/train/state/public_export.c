@@ -78,6 +78,7 @@ static weft_status write_files(const struct weights *weights, const struct check
                                const char *directory, weft_type type, struct error *error)
 {
     char path[FILE_PATH_BYTES], *text;
+    const cJSON *class_names = cJSON_GetObjectItemCaseSensitive(checkpoint_get_state(checkpoint)->training, "classes");
     struct file_digest digest;
     weft_status status = file_join(path, directory, "model.safetensors", error);
     if (status == WEFT_OK)
@@ -86,7 +87,7 @@ static weft_status write_files(const struct weights *weights, const struct check
         return status;
     status = file_join(path, directory, PUBLIC_CONFIG_NAME, error);
     if (status == WEFT_OK)
-        status = public_config_format(&weights->description->shape, type, &text, error);
+        status = public_config_format(&weights->description->shape, class_names, type, &text, error);
     if (status != WEFT_OK)
         return status;
     status = file_write(path, text, strlen(text), error);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** A checkpoint's weights in the form that other tools load: model.safetensors and config.json in a directory, and
- * vocab.json and merges.txt where the checkpoint has them. */
+/** A checkpoint's weights in the form that other tools load: model.safetensors and config.json (with the names of classes)
+ * in a directory, and vocab.json and merges.txt where the checkpoint has them. */
 #ifndef WEFT_TRAINING_TRAIN_STATE_PUBLIC_EXPORT_H
 #define WEFT_TRAINING_TRAIN_STATE_PUBLIC_EXPORT_H
 

@@ -14,8 +14,9 @@ struct documents {
     size_t sentence_count, sentence_room;
     uint64_t *documents; /**< where each ends in `sentences`; each has at least two */
     size_t document_count, document_room;
-    size_t held_out; /**< the first document that is held out; the others follow it */
-    bool by_name;    /**< files called val are held out; otherwise the last tenth of the documents */
+    size_t held_out;    /**< the first document that is held out; the others follow it */
+    bool by_name;       /**< files are held out by their names; otherwise the last tenth of the documents */
+    bool held_out_only; /**< all files are called val or test */
 };
 
 /**

@@ -22,7 +22,9 @@ struct labeled_texts {
     size_t count, room;
     size_t held_out;            /**< the first text that is held out */
     struct string_list classes; /**< labels, sorted */
+    uint64_t encoded, hash;     /**< tokens before texts were cut, and a hash of labels and such texts in file order */
     bool by_name;               /**< files called val or test are held out */
+    bool held_out_only;         /**< all files are called so */
 };
 
 /** Read, check and encode the texts of `count` paths. Errors: those of labeled_open(). */

@@ -44,6 +44,7 @@ struct image_set {
     struct image_list splits[2];
     struct idx pixels[2]; /**< of idx files, by split */
     bool by_name;         /**< files or directories are held out by their names */
+    bool held_out_only;   /**< all of them are: there are no images to train on */
 };
 
 /** The bytes of one image, and a name for messages. Reused, it keeps its memory. */

@@ -50,10 +50,7 @@ void image_pool_expect(struct image_pool *pool, enum dataset_split split, uint64
 weft_status image_pool_take(struct image_pool *pool, enum dataset_split split, uint64_t number,
                             const struct image_group **group, struct error *error);
 
-/** Give the group last taken back. */
-void image_pool_release(struct image_pool *pool);
-
-/** Seconds for which image_pool_take() has waited or made groups. */
-double image_pool_wait_seconds(const struct image_pool *pool);
+/** Give the group last taken back. It is kept where it may be taken `again`, until its place is needed. */
+void image_pool_release(struct image_pool *pool, bool again);
 
 #endif

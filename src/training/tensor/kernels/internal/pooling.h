@@ -110,16 +110,6 @@ static void average_pool_backward(const struct average_pool *shape, size_t image
 
 /* ---- loss ---- */
 
-static bool is_first_largest(const activation *row, size_t classes, size_t target, float most)
-{
-    if (target >= classes || activation_value(row[target]) != most)
-        return false;
-    for (size_t j = 0; j < target; j++)
-        if (activation_value(row[j]) == most)
-            return false;
-    return true;
-}
-
 static void mixed_cross_entropy(size_t rows, size_t classes, size_t stride, const int32_t *targets, const float *shares,
                                 float smoothing, float gradient_scale, void *logits_, double *losses, double *right)
 {

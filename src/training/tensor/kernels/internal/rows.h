@@ -358,6 +358,17 @@ static void cross_entropy(size_t rows, size_t classes, size_t stride, const int3
 
 /* ---- over some of the classes ---- */
 
+/* Whether the prediction of a row is its target: the first of the largest logits, `most`. */
+static bool is_first_largest(const activation *row, size_t classes, size_t target, float most)
+{
+    if (target >= classes || activation_value(row[target]) != most)
+        return false;
+    for (size_t j = 0; j < target; j++)
+        if (activation_value(row[j]) == most)
+            return false;
+    return true;
+}
+
 static struct class_sums class_sums(const struct divided_classes *shape, size_t row, const void *logits)
 {
     const activation *x = logits;
@@ -369,6 +380,8 @@ static struct class_sums class_sums(const struct divided_classes *shape, size_t 
         .exponentials = (double)logits_exponentials(x, most, shape->classes),
         .sum = shape->smoothing > 0 ? (double)logits_sum(x, shape->classes) : 0,
         .at_target = classes_have_target(shape, row) ? (double)activation_value(x[shape->targets[row]]) : 0,
+        .right =
+            classes_have_target(shape, row) && is_first_largest(x, shape->classes, (size_t)shape->targets[row], most),
     };
 }
 

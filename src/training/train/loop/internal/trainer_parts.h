@@ -87,9 +87,9 @@ weft_status trainer_prepare_again(struct trainer *trainer, bool begins, bool *sp
 
 struct text_sources trainer_text_sources(const struct train_config *config);
 
-/** Devices, text and model, then the data: what a rank prepares alone. Local. */
+/** Devices, text, model and data, then the profile: what a rank prepares alone. Local. */
 weft_status trainer_prepare_model(struct trainer *trainer, struct error *error);
-weft_status trainer_prepare_data(struct trainer *trainer, struct error *error);
+weft_status trainer_prepare_profile(struct trainer *trainer, struct error *error);
 
 /** On rank 0: claim the directory of checkpoints, and identify the data. Local. Errors: those of checkpoint_claim() and
  * dataset_identify(). */
