@@ -136,7 +136,7 @@ static int run_steps(weft_context *context, int rank, struct executor *executor,
     bool speaks, stopped;
     for (unsigned step = 0; step < settings->steps; step++) {
         struct executor_result result;
-        if (executor_step(executor, &input, step + 1, 2e-2, &result, &error) != WEFT_OK)
+        if (executor_step(executor, &input, step + 1, 2e-3, &result, &error) != WEFT_OK)
             fprintf(stderr, "%s\n", error.text);
         CHECK(error.status == WEFT_OK);
         CHECK(note_same(outcome, &outcome->losses[step], result.loss));
@@ -254,8 +254,8 @@ static void compare_tensor(const struct outcome *serial, const struct model_para
 }
 
 /*
- * Rounding alone moves gradients: where images are changed by 1e-7 of their values, those of some tensors differ by 2 %, for
- * rectifiers have kinks and deep norms few rows. model_norm_group_test compares in double precision.
+ * Rounding alone moves gradients: where images are changed by 1e-7 of their values, those of some tensors differ by 2 %, and
+ * after some steps their norm by 8 %, for rectifiers have kinks and deep norms few rows. model_norm_group_test compares in double precision.
  */
 static void compare_outcomes(const struct outcome *parallel, const struct outcome *serial)
 {
@@ -269,11 +269,13 @@ static void compare_outcomes(const struct outcome *parallel, const struct outcom
             compare_tensor(serial, parameter, parallel->first_moments, serial->first_moments, 5e-2,
                            1e-3 * serial->norms[0]);
     }
-    for (unsigned step = 0; step < serial->settings->steps; step++) {
-        assert_true(fabs(parallel->losses[step] / serial->losses[step] - 1) < (step ? 1e-2 : 1e-5));
-        assert_true(fabs(parallel->norms[step] / serial->norms[step] - 1) < (step ? 5e-2 : 1e-3));
-    }
-    assert_true(fabs(parallel->evaluated / serial->evaluated - 1) < (one_step ? 1e-3 : 3e-2));
+    for (unsigned step = 0; step < serial->settings->steps; step++)
+        if (!(fabs(parallel->losses[step] / serial->losses[step] - 1) < (step ? 1e-2 : 1e-6)) ||
+            !(fabs(parallel->norms[step] / serial->norms[step] - 1) < (step ? 0.2 : 2e-3)))
+            fail_msg("step %u of %s has the loss %.9g and the norm %.9g instead of %.9g and %.9g", step,
+                     serial->settings->network, parallel->losses[step], parallel->norms[step], serial->losses[step],
+                     serial->norms[step]);
+    assert_true(fabs(parallel->evaluated / serial->evaluated - 1) < 1e-4);
 }
 
 static void ranks_together_compute_what_one_rank_computes(void **state)

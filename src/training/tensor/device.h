@@ -402,8 +402,8 @@ struct device {
                                    void *reciprocals);
     /**
      * The statistics of `parts` micro-batches of `rows` rows each as one: sets means, variances and reciprocals of `norm`.
-     * `statistics` holds those of each part in order, of which convolution_forward() has set means and variances: `stride`
-     * elements for the means, then as many for the variances; the first norm->channels of each are read.
+     * `statistics` has means and variances of each part in order, as convolution_forward() sets them: `stride` elements for
+     * the means, then as many for the variances. The first norm->channels of each are read.
      */
     void (*batch_norm_join)(struct device *device, const struct batch_norm *norm, size_t rows, size_t parts,
                             size_t stride, const void *statistics);
