@@ -88,6 +88,10 @@ static const struct cli_option options[] = {
            .default_text = "none"),
     NUMBER("erase", config.images.erase, "0", 0, 1, "probability that a box of an image is erased",
            .default_text = "none", .advanced = true),
+    CLI_FLAG(
+        "sync-batch-norm", 0, &chosen.config.sync_batch_norm,
+        "normalize the micro-batches that all data ranks compute at the same time as one; the bits then depend on the "
+        "number of these ranks"),
     CLI_CHOICE("corrupt", 0, "WHAT", &chosen.corrupt, "refuse", training_corrupt,
                "what happens to damaged images; skip: others take their places"),
     INTEGER("decode-threads", 0, "N", config.images.threads, "1", 0, 256, "threads per rank that decode images ahead",

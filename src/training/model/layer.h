@@ -14,6 +14,7 @@
 #ifndef WEFT_TRAINING_MODEL_LAYER_H
 #define WEFT_TRAINING_MODEL_LAYER_H
 
+#include "training/model/norm_group.h"
 #include "training/model/passes.h"
 #include "training/model/tensor_group.h"
 
@@ -25,6 +26,7 @@ struct pass {
     struct device *device;
     const struct model_description *description;
     const struct tensor_group *tensor; /**< the ranks that the layer is divided over; NULL: this one has all of it */
+    const struct norm_group *norms;    /**< the ranks whose batch norms are synchronized; NULL: none */
     const struct layer_arrays *arrays; /**< parameters: pass_parameter() and the like */
     size_t origin;                     /**< offset of the layer's group in the flat array */
     size_t batch;
@@ -96,6 +98,7 @@ struct layer_room {
     size_t sequence;
     size_t ranks; /**< of the tensor axis */
     bool divides_rows;
+    bool synchronizes_norms;
     bool training;
 };
 
@@ -164,6 +167,7 @@ static inline struct layer_room pass_room(const struct pass *pass)
                                .sequence = pass->room_sequence,
                                .ranks = pass->description->tensor_ranks,
                                .divides_rows = pass_divides_rows(pass),
+                               .synchronizes_norms = pass->norms != NULL,
                                .training = pass->training};
 }
 

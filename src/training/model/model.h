@@ -309,6 +309,8 @@ struct model_options {
                           model_slot_table_rows() */
     const struct tensor_group *tensor; /**< of a description that is divided: training/model/tensor_group.h. Borrowed;
                                           NULL: one rank. Such a model makes passes layer by layer only. */
+    const struct norm_group *norms;    /**< whose micro-batches batch norms normalize together, in training:
+                                          training/model/norm_group.h. Borrowed; NULL: each by itself */
 };
 
 /** Layer `number` of `layer_count`, its bytes as for model_memory(). Text lives as long as the description. */

@@ -155,6 +155,7 @@ struct layer_room model_room(const struct model *model, weft_type type, weft_typ
                                .sequence = options->sequence,
                                .ranks = model->description->tensor_ranks,
                                .divides_rows = options->tensor && options->tensor->divides_rows,
+                               .synchronizes_norms = options->norms != NULL,
                                .training = options->training};
 }
 

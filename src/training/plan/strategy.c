@@ -99,6 +99,13 @@ static weft_status expand_placements(const struct strategy_space *space, const s
     return status;
 }
 
+/* Whether the data axis divides a global batch of `micro_batches` as it has to. */
+static bool batch_divides(const struct strategy_space *space, const struct mesh *mesh, uint32_t micro_batches)
+{
+    const uint32_t data = mesh->extent[MESH_DATA];
+    return data <= micro_batches && (!space->even_shares || micro_batches % data == 0);
+}
+
 static weft_status expand_ranks(const struct strategy_space *space, uint32_t ranks, struct strategy_list *list,
                                 struct error *error)
 {
@@ -109,7 +116,7 @@ static weft_status expand_ranks(const struct strategy_space *space, uint32_t ran
         for (uint32_t pipeline = 1; pipeline <= ranks / tensor && status == WEFT_OK; pipeline++) {
             const struct mesh mesh = {{ranks / tensor / pipeline, pipeline, tensor}};
             if (ranks / tensor % pipeline == 0 && pipeline <= space->description->layer_count &&
-                mesh.extent[MESH_DATA] <= space->batch)
+                batch_divides(space, &mesh, space->batch))
                 status = expand_placements(space, &mesh, list, error);
         }
     }
@@ -131,7 +138,7 @@ static weft_status expand_all(const struct strategy_space *space, struct strateg
 
 static bool micro_batch_is_possible(const struct strategy_space *space, const struct mesh *mesh, uint32_t micro_batch)
 {
-    return space->batch % micro_batch == 0 && space->batch / micro_batch >= mesh->extent[MESH_DATA] &&
+    return space->batch % micro_batch == 0 && batch_divides(space, mesh, space->batch / micro_batch) &&
            (uint64_t)micro_batch * space->sequence <= TOKENS_MOST;
 }
 

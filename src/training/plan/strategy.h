@@ -55,6 +55,7 @@ struct strategy_space {
     uint32_t sequence;                           /**< tokens in a sequence */
     uint32_t ranks_least, ranks_most;            /**< numbers of ranks */
     uint32_t hosts_from; /**< ranks from which on there is more than one host, so that placement matters */
+    bool even_shares;    /**< as many micro-batches for each data rank, as synchronized batch norms need them */
     bool speeds_differ;  /**< of ranks, so that shares of micro-batches by speed are a choice */
     weft_type precisions[STRATEGY_PRECISIONS];
     uint32_t precision_count;

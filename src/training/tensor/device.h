@@ -401,6 +401,13 @@ struct device {
     /** reciprocals = 1 / sqrt(variances + epsilon): those of a frozen batch norm. */
     void (*batch_norm_reciprocals)(struct device *device, size_t channels, double epsilon, const void *variances,
                                    void *reciprocals);
+    /**
+     * The statistics of `parts` micro-batches of `rows` rows each as one: sets means, variances and reciprocals of `norm`.
+     * `statistics` has means and variances of each part in order, as convolution_forward() sets them: `stride` elements for
+     * the means, then as many for the variances. The first norm->channels of each are read.
+     */
+    void (*batch_norm_join)(struct device *device, const struct batch_norm *norm, size_t rows, size_t parts,
+                            size_t stride, const void *statistics);
     /** out = rectifier(n gain + bias + x), where n is y [a] normalized; x may be NULL: 0, and out may be x. */
     void (*batch_norm_forward)(struct device *device, const struct batch_norm *norm, size_t rows, const void *y,
                                const void *x, void *out);

@@ -377,6 +377,9 @@ PROFILE_MOVE(PIXELS_TO_ACTIVATIONS, pixels_to_activations, (size_t count, const 
 PROFILE_MOVE(BATCH_NORM_RECIPROCALS, batch_norm_reciprocals,
              (size_t channels, double epsilon, const void *variances, void *reciprocals),
              (channels, epsilon, variances, reciprocals), 2 * elements(device, channels))
+PROFILE_MOVE(BATCH_NORM_JOIN, batch_norm_join,
+             (const struct batch_norm *norm, size_t rows, size_t parts, size_t stride, const void *statistics),
+             (norm, rows, parts, stride, statistics), (2 * (double)parts + 3) * elements(device, norm->channels))
 PROFILE_MOVE(BATCH_NORM_FORWARD, batch_norm_forward,
              (const struct batch_norm *norm, size_t rows, const void *y, const void *x, void *out),
              (norm, rows, y, x, out),

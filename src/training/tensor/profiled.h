@@ -64,6 +64,7 @@
     X(CONVOLUTION_BACKWARD_INPUT, convolution_backward_input, "convolution, gradient of input")                        \
     X(CONVOLUTION_BACKWARD_WEIGHTS, convolution_backward_weights, "convolution, gradient of weights")                  \
     X(BATCH_NORM_RECIPROCALS, batch_norm_reciprocals, "batch norm, reciprocals")                                       \
+    X(BATCH_NORM_JOIN, batch_norm_join, "batch norm, joined statistics")                                               \
     X(BATCH_NORM_FORWARD, batch_norm_forward, "batch norm, forward")                                                   \
     X(BATCH_NORM_BACKWARD, batch_norm_backward, "batch norm, backward")                                                \
     X(MAX_POOL_FORWARD, max_pool_forward, "max pool, forward")                                                         \

@@ -192,6 +192,7 @@ void model_get_layer(const struct model_description *description, size_t number,
                                     .sequence = options->sequence,
                                     .ranks = description->tensor_ranks,
                                     .divides_rows = options->tensor && options->tensor->divides_rows,
+                                    .synchronizes_norms = options->norms != NULL,
                                     .training = options->training};
     const struct layer_memory memory = layer->kind->memory(layer, &room);
     *result = (struct model_layer){

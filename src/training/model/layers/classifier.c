@@ -160,6 +160,7 @@ static void classifier_backward_input(const struct layer *layer, const struct pa
     if (classifier->has_unit) {
         const struct batch_norm norm = convolution_unit_norm(pass, &classifier->unit, &arrays.unit, &deferred);
         device->average_pool_backward(device, &pool, scratch.pooled, arrays.unit.y, &norm, deferred.slope);
+        convolution_unit_share_gradients(pass, &classifier->unit, &deferred);
         convolution_unit_backward_input(pass, &classifier->unit, &arrays.unit, &deferred, NULL, NULL, own);
         convolution_unit_compare_statistics(pass, &classifier->unit, &arrays.unit, &deferred);
     } else {

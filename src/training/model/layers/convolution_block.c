@@ -197,16 +197,19 @@ static void block_leave(const struct convolution_block *block, const struct pass
         const struct max_pool pool = block_pool(block, pass);
         device->max_pool_backward(device, &pool, gradient, arrays->places, arrays->units[last].y, &norm,
                                   deferred->units[last].slope);
+        convolution_unit_share_gradients(pass, &block->units[last], &deferred->units[last]);
         return;
     }
     device->batch_norm_backward(device, &norm, rows, arrays->units[last].y,
                                 block_addend(block, pass, arrays, x, scratch->shortcut), gradient,
                                 deferred->units[last].slope);
+    convolution_unit_share_gradients(pass, &block->units[last], &deferred->units[last]);
     if (!block->adds_shortcut)
         return;
     const struct batch_norm shortcut =
         convolution_unit_norm(pass, &block->shortcut, &arrays->shortcut, &deferred->shortcut);
     device->batch_norm_backward(device, &shortcut, rows, arrays->shortcut.y, NULL, gradient, deferred->shortcut.slope);
+    convolution_unit_share_gradients(pass, &block->shortcut, &deferred->shortcut);
 }
 
 /* From the first slopes to the gradient of the input; `gradient` is that of what is added. */
@@ -243,6 +246,7 @@ static void block_backward_input(const struct layer *layer, const struct pass *p
             convolution_unit_norm(pass, &block->units[i - 1], &arrays.units[i - 1], &deferred.units[i - 1]);
         convolution_unit_backward_input(pass, &block->units[i], &arrays.units[i], &deferred.units[i],
                                         arrays.units[i - 1].y, &before, deferred.units[i - 1].slope);
+        convolution_unit_share_gradients(pass, &block->units[i - 1], &deferred.units[i - 1]);
     }
     if (block->kind != BLOCK_STEM)
         block_enter(block, pass, &arrays, &deferred, &scratch, gradient);

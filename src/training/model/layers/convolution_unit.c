@@ -69,6 +69,8 @@ void convolution_unit_plan_deferred(const struct convolution_unit *unit, const s
     deferred->bias = arena_take(arena, vector);
     deferred->mean = arena_take(arena, vector);
     deferred->variance = arena_take(arena, vector);
+    deferred->shared_gain = room->synchronizes_norms ? arena_take(arena, vector) : NULL;
+    deferred->shared_bias = room->synchronizes_norms ? arena_take(arena, vector) : NULL;
 }
 
 /* ---- passes ---- */
@@ -91,6 +93,11 @@ static bool unit_is_frozen(const struct pass *pass, const struct convolution_uni
     return !pass->prepare || (parameters[unit->mean].frozen && parameters[unit->variance].frozen);
 }
 
+static bool unit_is_synchronized(const struct pass *pass, const struct convolution_unit *unit)
+{
+    return pass->norms && !unit_is_frozen(pass, unit);
+}
+
 struct batch_norm convolution_unit_norm(const struct pass *pass, const struct convolution_unit *unit,
                                         const struct convolution_kept *kept,
                                         const struct convolution_deferred *deferred)
@@ -106,6 +113,36 @@ struct batch_norm convolution_unit_norm(const struct pass *pass, const struct co
                                .reciprocals = kept->reciprocals,
                                .gradient_gain = deferred ? deferred->gain : NULL,
                                .gradient_bias = deferred ? deferred->bias : NULL};
+}
+
+/* The same for kernels that read its slope. */
+static struct batch_norm unit_norm_of_slope(const struct pass *pass, const struct convolution_unit *unit,
+                                            const struct convolution_kept *kept,
+                                            const struct convolution_deferred *deferred)
+{
+    struct batch_norm norm = convolution_unit_norm(pass, unit, kept, deferred);
+    if (unit_is_synchronized(pass, unit)) {
+        norm.gradient_gain = deferred->shared_gain;
+        norm.gradient_bias = deferred->shared_bias;
+    }
+    return norm;
+}
+
+/* Two vectors that were taken one after the other, of all ranks; *stride: elements from one vector to the next. */
+static const void *unit_gather(const struct pass *pass, const void *first, const void *second, size_t *stride)
+{
+    const size_t bytes = (size_t)((const char *)second - (const char *)first);
+    *stride = bytes / weft_type_size(pass->device->type);
+    return pass->norms->gather(pass->norms->context, first, 2 * bytes);
+}
+
+static void unit_synchronize_statistics(const struct pass *pass, const struct convolution_unit *unit,
+                                        const struct batch_norm *norm)
+{
+    struct device *device = pass->device;
+    size_t stride;
+    const void *all = unit_gather(pass, norm->means, norm->variances, &stride);
+    device->batch_norm_join(device, norm, convolution_unit_rows(pass, unit), pass->norms->ranks, stride, all);
 }
 
 static void unit_copy(const struct pass *pass, const struct convolution_unit *unit, size_t parameter, void *to)
@@ -128,6 +165,23 @@ void convolution_unit_forward(const struct pass *pass, const struct convolution_
                                        kept->reciprocals);
     }
     device->convolution_forward(device, &shape, x, before, pass_weight(pass, unit->weight), kept->y, &norm);
+    if (unit_is_synchronized(pass, unit))
+        unit_synchronize_statistics(pass, unit, &norm);
+}
+
+void convolution_unit_share_gradients(const struct pass *pass, const struct convolution_unit *unit,
+                                      const struct convolution_deferred *deferred)
+{
+    struct device *device = pass->device;
+    if (!unit_is_synchronized(pass, unit))
+        return;
+    size_t stride;
+    const void *all = unit_gather(pass, deferred->gain, deferred->bias, &stride);
+    const double part = 1 / (double)pass->norms->ranks;
+    device->combine(device, 2 * stride, part, all, part, pass_at(pass, all, 2 * stride), deferred->shared_gain);
+    for (size_t rank = 2; rank < pass->norms->ranks; rank++)
+        device->combine(device, 2 * stride, 1, deferred->shared_gain, part, pass_at(pass, all, rank * 2 * stride),
+                        deferred->shared_gain);
 }
 
 void convolution_unit_backward_input(const struct pass *pass, const struct convolution_unit *unit,
@@ -136,7 +190,7 @@ void convolution_unit_backward_input(const struct pass *pass, const struct convo
 {
     struct device *device = pass->device;
     const struct convolution shape = convolution_unit_shape(pass, unit);
-    const struct batch_norm after = convolution_unit_norm(pass, unit, kept, deferred);
+    const struct batch_norm after = unit_norm_of_slope(pass, unit, kept, deferred);
     device->convolution_backward_input(device, &shape, pass_weight(pass, unit->weight), deferred->slope, kept->y,
                                        &after, x, before, gradient_x);
 }
@@ -162,7 +216,7 @@ void convolution_unit_backward_weights(const struct pass *pass, const struct con
 {
     struct device *device = pass->device;
     const struct convolution shape = convolution_unit_shape(pass, unit);
-    const struct batch_norm after = convolution_unit_norm(pass, unit, kept, deferred);
+    const struct batch_norm after = unit_norm_of_slope(pass, unit, kept, deferred);
     const size_t channels = unit->shape.outputs;
     device->convolution_backward_weights(device, &shape, x, before, deferred->slope, kept->y, &after,
                                          pass_gradient(pass, unit->weight));

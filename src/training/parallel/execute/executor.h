@@ -19,6 +19,10 @@
  * On a tensor axis each layer's products are divided, which changes the order of sums within them: results are close to
  * serial ones, and have the same bits on any placement and with any other axes.
  *
+ * Synchronized batch norms join the micro-batches of the ranks of the data axis: results depend on their number, and on
+ * which micro-batches they compute at the same time (ZeRO-0 and 1: rank r of D computes the r-th of D runs of neighbors;
+ * ZeRO-2 and 3: ranks take turns). They have the same bits on any placement and with any pipeline.
+ *
  * An executor belongs to one thread. Everything but executor_settle() and the accessors is collective over the ranks of
  * the mesh.
  */
@@ -68,9 +72,11 @@ struct executor_config {
                                    opened; NULL: stages are balanced by costs */
     bool sequence_parallel;     /**< on a tensor axis: divide the rows between layers, too; batch x sequence must be a
                                multiple of its ranks */
-    uint32_t zero;              /**< 0 to 3 */
-    bool central;               /**< with zero 1: rank 0 of the data axis has all slices, as a parameter server does */
-    uint32_t micro_batches;     /**< in a global batch, over all ranks; at least one for each rank of the data axis */
+    bool sync_batch_norm;   /**< the ranks of the data axis normalize the micro-batches that they compute at the same
+                               time as one (training/model/norm_group.h); they need equal numbers of them */
+    uint32_t zero;          /**< 0 to 3 */
+    bool central;           /**< with zero 1: rank 0 of the data axis has all slices, as a parameter server does */
+    uint32_t micro_batches; /**< in a global batch, over all ranks; at least one for each rank of the data axis */
     const uint32_t *shares; /**< of them, those of each rank of the data axis, with ZeRO-0 and 1; borrowed; NULL: they
                                    differ by at most one */
     weft_type gradients; /**< WEFT_F32, or WEFT_BF16: rounded at every leaf and sum of the tree, half the bytes move */
@@ -131,7 +137,8 @@ struct executor_input {
 /** Where a step's time goes on a rank, in seconds, without loading data. */
 struct executor_seconds {
     double wait;        /**< for other ranks */
-    double tensor_wait; /**< of that, within passes: collectives over the tensor axis */
+    double tensor_wait; /**< of that, within passes: collectives over the tensor axis, and of synchronized
+                           batch norms */
     double data_wait;   /**< of that, for collectives over the data axis */
     double pass;        /**< in passes of layers, with tensor_wait */
     double optimizer;   /**< the norm and updates, without waiting */

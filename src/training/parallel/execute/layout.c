@@ -31,6 +31,22 @@ static weft_status check_shares(const struct executor_config *config, struct err
     return WEFT_OK;
 }
 
+/* Each round of passes needs a micro-batch on every rank. */
+static weft_status check_norms(const struct executor_config *config, struct error *error)
+{
+    const uint32_t data = config->mesh.extent[MESH_DATA];
+    bool even = config->micro_batches % data == 0;
+    for (uint32_t d = 1; even && config->shares && d < data; d++)
+        even = config->shares[d] == config->shares[0];
+    if (even)
+        return WEFT_OK;
+    return error_set(
+        error, WEFT_ERROR_ARGUMENT,
+        "--sync-batch-norm needs as many micro-batches on each rank of the data axis, and a global batch of %u "
+        "is not divided evenly over its %u ranks; use another --batch or --micro-batch, or other ranks",
+        config->micro_batches, data);
+}
+
 weft_status executor_check_config(const struct executor_config *config, struct error *error)
 {
     const uint32_t data = config->mesh.extent[MESH_DATA];
@@ -39,7 +55,8 @@ weft_status executor_check_config(const struct executor_config *config, struct e
                          "a global batch of %u micro-batches is too small for %u ranks of the data axis; use smaller "
                          "micro-batches, a larger batch, or fewer ranks on that axis",
                          config->micro_batches, data);
-    return config->shares ? check_shares(config, error) : WEFT_OK;
+    weft_status status = config->shares ? check_shares(config, error) : WEFT_OK;
+    return status == WEFT_OK && config->sync_batch_norm ? check_norms(config, error) : status;
 }
 
 bool executor_wants_sparse_table(const struct executor_config *config)
@@ -61,6 +78,7 @@ void executor_place(struct executor *executor, const struct executor_config *con
     executor->tensor = config->mesh.extent[MESH_TENSOR];
     executor->tensor_rank = point[MESH_TENSOR];
     executor->tensor_group.divides_rows = config->sequence_parallel && executor->tensor > 1;
+    executor->norm_group.ranks = config->sync_batch_norm && executor->data > 1 ? executor->data : 0;
     if (executor->data == 1)
         executor->config.zero = 0; /* there is nobody to divide with */
     if (!config->stages)
@@ -161,6 +179,7 @@ struct model_options executor_model_options(const struct executor *executor)
     options.training = true;
     options.layers = executor->has_layer;
     options.tensor = executor->tensor > 1 ? &executor->tensor_group : NULL;
+    options.norms = executor->norm_group.ranks ? &executor->norm_group : NULL;
     options.slots = executor->training.schedule.slots;
     options.split = executor->config.schedule == STEP_ZERO_BUBBLE_H1;
     return options;
@@ -359,4 +378,16 @@ size_t executor_tied_bytes(const struct executor *executor)
     const size_t slice =
         executor->config.zero ? group_slice_of(&range, executor->data_rank, executor->data).count : range.count;
     return slice * sizeof(float) + 64; /* a slice may be empty */
+}
+
+size_t executor_norm_bytes(const struct executor *executor)
+{
+    const struct model_description *description = executor->description;
+    size_t widest = 0;
+    for (size_t i = 0; i < description->parameter_count; i++)
+        if (description->parameters[i].statistic && !description->parameters[i].absent)
+            widest = larger_of(widest, description->parameters[i].count);
+    const size_t vector =
+        (widest * weft_type_size(executor->config.device->type) + 63) / 64 * 64; /* as arenas have it */
+    return executor->norm_group.ranks * 2 * vector;
 }

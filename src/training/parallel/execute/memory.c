@@ -43,7 +43,7 @@ static weft_status count_memory(const struct executor *executor, struct executor
         .gradients = gradients.gradients,
         .optimizer = values.moments,
         .partial_sums = gradients.partial_sums,
-        .exchanges = gradients.exchanges + executor_tied_bytes(executor),
+        .exchanges = gradients.exchanges + executor_tied_bytes(executor) + executor_norm_bytes(executor),
         .table_rows = executor_sparse_table_of(executor, &table) ? sparse_gradient_memory(&table) : 0,
         .copy = values.copy,
         .activations = model_memory(executor->description, device->type, device->activations, &options),

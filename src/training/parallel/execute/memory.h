@@ -32,7 +32,7 @@
  *                    as f32; for reduce-scatters a slice of the largest group, as it moves and as f32, and that group as it is
  *                    sent, unless it is of f32 and divides into equal slices;
  *                    for all-reduces in bf16 2 E; of a tied table whose users are on two ranks, without a sparse part, the
- *                    other's total
+ *                    other's total; of synchronized batch norms two vectors of the widest one for each rank of the data axis
  *     table rows     of a sparse part of a tied table's gradient: a number and a row for each token of a global batch
  *     copy           activations in bf16 or f16: 2 E; ZeRO-3: 2 S
  *     activations    model_memory() of this rank's layers, with the schedule's slots

@@ -57,7 +57,9 @@ static weft_status open_comms(struct executor *executor, const struct executor_c
     for (size_t i = 0; status == WEFT_OK && executor->pipeline > 1 && i < ARRAY_SIZE(copies); i++)
         status =
             library_error(config->context, weft_comm_duplicate(executor->comms.axes[MESH_PIPELINE], copies[i]), error);
-    return status == WEFT_OK ? executor_open_tensor(executor, error) : status;
+    if (status == WEFT_OK)
+        status = executor_open_tensor(executor, error);
+    return status == WEFT_OK ? executor_open_norms(executor, error) : status;
 }
 
 /* ---- memory ---- */
@@ -163,6 +165,8 @@ static weft_status open_tied_total(struct executor *executor, struct error *erro
 static weft_status open_rest(struct executor *executor, struct error *error)
 {
     weft_status status = open_tied_total(executor, error);
+    if (status == WEFT_OK)
+        status = executor_open_norm_memory(executor, error);
     return status == WEFT_OK ? executor_open_model(executor, error) : status;
 }
 
@@ -217,7 +221,8 @@ static void close_list(struct executor_list *list)
 
 void executor_keep_state(struct executor *executor)
 {
-    weft_comm *const comms[] = {executor->outputs, executor->to_inputs, executor->ties, executor->layers};
+    weft_comm *const comms[] = {executor->outputs, executor->to_inputs, executor->ties, executor->layers,
+                                executor->norms};
     const struct executor kept = {.config = executor->config,
                                   .description = executor->description,
                                   .values = executor->values,
@@ -233,6 +238,8 @@ void executor_keep_state(struct executor *executor)
     sparse_gradient_close(executor->table);
     if (executor->tied_total)
         weft_free(executor->config.context, executor->tied_total);
+    if (executor->norm_statistics)
+        weft_free(executor->config.context, executor->norm_statistics);
     for (size_t i = 0; i < ARRAY_SIZE(comms); i++)
         if (comms[i])
             weft_comm_free(comms[i]);

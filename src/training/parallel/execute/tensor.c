@@ -8,18 +8,16 @@
 
 #include <stdlib.h>
 
-/* Wait for the kernels that write the array; false after a failure. */
-static bool tensor_ready(struct executor *executor)
+bool executor_begin_exchange(struct executor *executor)
 {
     struct device *device = executor->config.device;
-    struct error *failure = &executor->tensor_failure;
+    struct error *failure = &executor->layer_failure;
     return failure->status == WEFT_OK && device->finish(device, failure) == WEFT_OK;
 }
 
-/* After a collective that began at `begin`. */
-static void tensor_note(struct executor *executor, uint64_t begin, weft_status status)
+void executor_end_exchange(struct executor *executor, uint64_t begin, weft_status status)
 {
-    library_error(executor->config.context, status, &executor->tensor_failure);
+    library_error(executor->config.context, status, &executor->layer_failure);
     waiting_add(&executor->seconds.wait, begin);
 }
 
@@ -28,7 +26,7 @@ static void note_move(struct executor *executor, struct pass_move move)
 {
     struct pass_moves *recorded = executor->recorded;
     if (recorded && ARRAY_RESERVE(recorded->moves, recorded->room, recorded->count + 1, "the collectives of a pass",
-                                  &executor->tensor_failure) == WEFT_OK)
+                                  &executor->layer_failure) == WEFT_OK)
         recorded->moves[recorded->count++] = move;
 }
 
@@ -36,32 +34,32 @@ static void tensor_sum(void *context, weft_type type, size_t count, void *array)
 {
     struct executor *executor = context;
     note_move(executor, (struct pass_move){.kind = MOVE_SUM, .type = type, .elements = count});
-    if (!tensor_ready(executor))
+    if (!executor_begin_exchange(executor))
         return;
     const uint64_t begin = clock_now();
-    tensor_note(executor, begin, weft_allreduce(array, array, count, type, WEFT_SUM, executor->layers));
+    executor_end_exchange(executor, begin, weft_allreduce(array, array, count, type, WEFT_SUM, executor->layers));
 }
 
 static void tensor_sum_part(void *context, weft_type type, size_t count, void *array)
 {
     struct executor *executor = context;
     note_move(executor, (struct pass_move){.kind = MOVE_SUM_PART, .type = type, .elements = count});
-    if (!tensor_ready(executor))
+    if (!executor_begin_exchange(executor))
         return;
     const uint64_t begin = clock_now();
     char *own = (char *)array + executor->tensor_rank * count * weft_type_size(type);
-    tensor_note(executor, begin, weft_reduce_scatter(array, own, count, type, WEFT_SUM, executor->layers));
+    executor_end_exchange(executor, begin, weft_reduce_scatter(array, own, count, type, WEFT_SUM, executor->layers));
 }
 
 static void tensor_gather(void *context, size_t bytes, void *array)
 {
     struct executor *executor = context;
     note_move(executor, (struct pass_move){.kind = MOVE_GATHER, .type = WEFT_U8, .elements = bytes});
-    if (!tensor_ready(executor))
+    if (!executor_begin_exchange(executor))
         return;
     const uint64_t begin = clock_now();
     const char *own = (const char *)array + executor->tensor_rank * bytes;
-    tensor_note(executor, begin, weft_allgather(own, array, bytes, WEFT_U8, executor->layers));
+    executor_end_exchange(executor, begin, weft_allgather(own, array, bytes, WEFT_U8, executor->layers));
 }
 
 static void *tensor_allocate(void *context, size_t bytes)
@@ -102,8 +100,8 @@ weft_status executor_finish_pass(struct executor *executor, struct error *error)
     if (executor->recorded)
         executor->recorded->known = true;
     executor->recorded = NULL;
-    if (executor->tensor_failure.status != WEFT_OK)
-        return error_set(error, executor->tensor_failure.status, "%s", executor->tensor_failure.text);
+    if (executor->layer_failure.status != WEFT_OK)
+        return error_set(error, executor->layer_failure.status, "%s", executor->layer_failure.text);
     return device->finish(device, error);
 }
 
@@ -121,7 +119,7 @@ bool executor_knows_moves(struct executor *executor, enum step_operation_kind ki
     if (!executor->pass_moves)
         executor->pass_moves = calloc(all_passes(executor), sizeof *executor->pass_moves);
     if (!executor->pass_moves) {
-        error_memory(&executor->tensor_failure, all_passes(executor) * sizeof *executor->pass_moves, "collectives");
+        error_memory(&executor->layer_failure, all_passes(executor) * sizeof *executor->pass_moves, "collectives");
         return true;
     }
     struct pass_moves *moves = &executor->pass_moves[unit * EXECUTOR_PASS_KINDS + kind];
@@ -137,7 +135,7 @@ static bool has_room_for_moves(struct executor *executor, size_t bytes)
     weft_free(context, executor->moved);
     executor->moved = weft_alloc(context, bytes);
     if (!executor->moved)
-        library_error(context, WEFT_ERROR_MEMORY, &executor->tensor_failure);
+        library_error(context, WEFT_ERROR_MEMORY, &executor->layer_failure);
     executor->moved_bytes = executor->moved ? bytes : 0;
     return executor->moved;
 }

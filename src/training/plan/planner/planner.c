@@ -19,6 +19,7 @@ static void complete_space(struct planner *planner)
     space->batch = (uint32_t)setting->config->batch;
     space->sequence = (uint32_t)(setting->config->sequence ? setting->config->sequence
                                                            : (int64_t)setting->description->shape.context);
+    space->even_shares = setting->config->sync_batch_norm;
     if (!space->ranks_least)
         space->ranks_least = space->ranks_most = setting->cluster->step.ranks;
     space->hosts_from = setting->cluster->hosts > 1 ? setting->cluster->ranks_per_host + 1 : UINT32_MAX;
@@ -96,7 +97,7 @@ weft_status planner_open(const struct planner_setting *setting, struct planner *
     weft_status status = check_devices(planner, error);
     if (!planner->is_even)
         planner->space.hosts_from = 0;
-    planner->space.speeds_differ = !planner->is_even;
+    planner->space.speeds_differ = !planner->is_even && !planner->space.even_shares;
     if (status == WEFT_OK)
         status = strategy_space_open(&planner->space, error);
     if (status == WEFT_OK)

@@ -24,6 +24,28 @@ static void cpu_batch_norm_reciprocals(struct device *device, size_t channels, d
         ((float *)reciprocals)[j] = (float)(1 / sqrt((double)((const float *)variances)[j] + epsilon));
 }
 
+/* The scatter of all rows is that of each part around its own mean, and that of the means around the common one. */
+static void cpu_batch_norm_join(struct device *device, const struct batch_norm *norm, size_t rows, size_t parts,
+                                size_t stride, const void *statistics)
+{
+    float *means = norm->means, *variances = norm->variances, *reciprocals = norm->reciprocals;
+    const double freedom = rows > 1 ? (double)rows - 1 : 1, all = (double)rows * (double)parts;
+    for (size_t j = 0; j < norm->channels; j++) {
+        const float *of_channel = (const float *)statistics + j;
+        double mean = 0, scatter = 0;
+        for (size_t i = 0; i < parts; i++)
+            mean += (double)of_channel[2 * i * stride];
+        mean /= (double)parts;
+        for (size_t i = 0; i < parts; i++) {
+            const double distance = (double)of_channel[2 * i * stride] - mean;
+            scatter += (double)of_channel[(2 * i + 1) * stride] * freedom + distance * distance * (double)rows;
+        }
+        means[j] = (float)mean;
+        variances[j] = (float)(scatter / (all > 1 ? all - 1 : 1));
+        reciprocals[j] = (float)(1 / sqrt(scatter / all + norm->epsilon));
+    }
+}
+
 static void cpu_batch_norm_forward(struct device *device, const struct batch_norm *norm, size_t rows, const void *y,
                                    const void *x, void *out)
 {
@@ -157,6 +179,7 @@ void cpu_image_layers_put(struct device *device)
 {
     device->pixels_to_activations = cpu_pixels_to_activations;
     device->batch_norm_reciprocals = cpu_batch_norm_reciprocals;
+    device->batch_norm_join = cpu_batch_norm_join;
     device->batch_norm_forward = cpu_batch_norm_forward;
     device->batch_norm_backward = cpu_batch_norm_backward;
     device->max_pool_forward = cpu_max_pool_forward;

@@ -84,6 +84,25 @@ static void reference_batch_norm_reciprocals(struct device *device, size_t chann
         ((REAL *)reciprocals)[j] = (REAL)(1 / sqrt(((const REAL *)variances)[j] + epsilon));
 }
 
+static void reference_batch_norm_join(struct device *device, const struct batch_norm *norm, size_t rows, size_t parts,
+                                      size_t stride, const void *statistics)
+{
+    const REAL *of_part = statistics;
+    REAL *means = norm->means, *variances = norm->variances, *reciprocals = norm->reciprocals;
+    const double all = (double)(rows * parts);
+    for (size_t j = 0; j < norm->channels; j++) {
+        double mean = 0, scatter = 0;
+        for (size_t i = 0; i < parts; i++)
+            mean += of_part[2 * i * stride + j] / (double)parts;
+        for (size_t i = 0; i < parts; i++)
+            scatter += of_part[(2 * i + 1) * stride + j] * ((double)rows - 1) +
+                       (of_part[2 * i * stride + j] - mean) * (of_part[2 * i * stride + j] - mean) * (double)rows;
+        means[j] = (REAL)mean;
+        variances[j] = (REAL)(scatter / (all > 1 ? all - 1 : 1));
+        reciprocals[j] = (REAL)(1 / sqrt(scatter / all + norm->epsilon));
+    }
+}
+
 static void reference_batch_norm_forward(struct device *device, const struct batch_norm *norm, size_t rows,
                                          const void *y_, const void *x_, void *out_)
 {
@@ -334,6 +353,7 @@ static void reference_images_put(struct device *device)
     device->convolution_backward_input = reference_convolution_backward_input;
     device->convolution_backward_weights = reference_convolution_backward_weights;
     device->batch_norm_reciprocals = reference_batch_norm_reciprocals;
+    device->batch_norm_join = reference_batch_norm_join;
     device->batch_norm_forward = reference_batch_norm_forward;
     device->batch_norm_backward = reference_batch_norm_backward;
     device->max_pool_forward = reference_max_pool_forward;

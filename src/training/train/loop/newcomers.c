@@ -16,7 +16,7 @@
 struct run_settings {
     struct model_shape shape;
     char kind[KIND_BYTES]; /* shape.kind */
-    bool vocabulary_chosen, sequence_parallel, parameter_server;
+    bool vocabulary_chosen, sync_batch_norm, sequence_parallel, parameter_server;
     int64_t batch, micro_batch, sequence, stages, zero, recompute_layers;
     enum step_pipeline schedule;
     enum model_recompute recompute;
@@ -38,6 +38,7 @@ static void describe_settings(const struct trainer *trainer, struct run_settings
     settings->shape = config->shape;
     snprintf(settings->kind, sizeof settings->kind, "%s", config->shape.kind);
     settings->vocabulary_chosen = true; /* by the first ranks */
+    settings->sync_batch_norm = config->sync_batch_norm;
     settings->sequence_parallel = config->sequence_parallel;
     settings->parameter_server = config->parameter_server;
     settings->batch = config->batch;
@@ -88,6 +89,7 @@ static weft_status take_settings(struct trainer *trainer, const struct run_setti
                          "not know; install the same version on all hosts",
                          settings->kind);
     config->vocabulary_chosen = settings->vocabulary_chosen;
+    config->sync_batch_norm = settings->sync_batch_norm;
     config->sequence_parallel = settings->sequence_parallel;
     config->parameter_server = settings->parameter_server;
     config->batch = settings->batch;

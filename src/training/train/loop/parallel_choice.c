@@ -88,6 +88,19 @@ static weft_status check_tensor(const struct train_config *config, const struct 
     return status;
 }
 
+static weft_status check_batch_norms(const struct train_config *config, const struct model_description *description,
+                                     const struct parallel_choice *choice, struct error *error)
+{
+    const struct executor_config executor = parallel_choice_executor(config, choice);
+    for (size_t i = 0; i < description->parameter_count; i++)
+        if (description->parameters[i].statistic)
+            return executor_check_config(&executor, error);
+    return error_set(
+        error, WEFT_ERROR_ARGUMENT,
+        "--sync-batch-norm is for networks with batch norms, and a network of kind '%s' has none; leave it out",
+        description->shape.kind);
+}
+
 static weft_status choose_stages(const struct train_config *config, const struct model_description *description,
                                  struct parallel_choice *choice, struct error *error)
 {
@@ -136,6 +149,8 @@ weft_status parallel_choice_of(const struct train_config *config, const struct m
         choice->first_unit = config->first_unit;
     if (status == WEFT_OK && config->shares && config->share_ranks == choice->mesh.extent[MESH_DATA])
         choice->shares = config->shares;
+    if (status == WEFT_OK && config->sync_batch_norm)
+        status = check_batch_norms(config, description, choice, error);
     if (status == WEFT_OK && choice->mesh.extent[MESH_DATA] == 1)
         choice->zero = 0; /* there is nobody to divide with */
     return status;
@@ -185,6 +200,7 @@ struct executor_config parallel_choice_executor(const struct train_config *confi
         .stages = choice->stages,
         .costs = choice->costs,
         .first_unit = choice->first_unit,
+        .sync_batch_norm = config->sync_batch_norm,
         .zero = choice->zero,
         .central = choice->central,
         .sequence_parallel = config->sequence_parallel && choice->mesh.extent[MESH_TENSOR] > 1,

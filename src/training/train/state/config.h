@@ -32,6 +32,7 @@ struct train_config {
     const char *data;       /**< what the model reads (weft train --help), or "random" */
 
     bool classify;              /**< texts have labels: fine-tune a bert */
+    bool sync_batch_norm;       /**< over the ranks of the data axis, which then need equal numbers of micro-batches */
     bool whole_words;           /**< bert: all pieces of a word are masked, or none */
     struct image_choice images; /**< of networks that read images */
 

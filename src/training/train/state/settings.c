@@ -28,6 +28,7 @@ static const struct setting {
     {.key = "augment", .option = "augment", .may_lack = true},
     {.key = "mixup", .option = "mixup", .may_lack = true},
     {.key = "erase", .option = "erase", .may_lack = true},
+    {.key = "sync_batch_norm", .option = "sync-batch-norm", .may_lack = true},
     {.key = "steps", .option = "steps", .may_change = true},
     {.key = "learning_rate", .option = "learning-rate"},
     {.key = "rate_shape", .option = "rate-shape"},
@@ -79,6 +80,8 @@ static void add_samples(cJSON *object, const struct train_config *config)
     cJSON_AddStringToObject(object, "augment", image_changes_names[config->images.changes]);
     cJSON_AddNumberToObject(object, "mixup", config->images.mixup);
     cJSON_AddNumberToObject(object, "erase", config->images.erase);
+    if (config->sync_batch_norm)
+        cJSON_AddBoolToObject(object, "sync_batch_norm", true);
 }
 
 static void add_identity(cJSON *object, const struct dataset_identity *data)

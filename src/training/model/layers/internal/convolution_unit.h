@@ -5,7 +5,8 @@
  * What is kept is the convolution's output y; the kernels of training/tensor/images.h normalize it while they read it. In a
  * pass that prepares a backward pass, a batch norm takes its statistics from the micro-batch, and its running statistics
  * follow (struct model_parameter, `statistic`). In evaluation, and where both running statistics are frozen, it is
- * *frozen*: they are its statistics.
+ * *frozen*: they are its statistics. With pass->norms, batch norms that are not frozen are *synchronized*: their statistics are
+ * those of the micro-batches of all ranks (training/model/norm_group.h).
  */
 #ifndef WEFT_TRAINING_MODEL_LAYERS_INTERNAL_CONVOLUTION_UNIT_H
 #define WEFT_TRAINING_MODEL_LAYERS_INTERNAL_CONVOLUTION_UNIT_H
@@ -46,6 +47,7 @@ struct convolution_kept {
 struct convolution_deferred {
     void *slope; /**< activations: d of training/tensor/images.h */
     void *gain, *bias, *mean, *variance;
+    void *shared_gain, *shared_bias; /**< of a synchronized batch norm: averages of `gain` and `bias` over the ranks */
 };
 
 /** Take memory from `arena`. */
@@ -58,7 +60,7 @@ void convolution_unit_plan_deferred(const struct convolution_unit *unit, const s
 struct convolution convolution_unit_shape(const struct pass *pass, const struct convolution_unit *unit);
 size_t convolution_unit_rows(const struct pass *pass, const struct convolution_unit *unit);
 
-/** The batch norm as kernels take it; `deferred` NULL: in a forward pass. */
+/** The batch norm as kernels take it that read its output or write its slope; `deferred` NULL: in a forward pass. */
 struct batch_norm convolution_unit_norm(const struct pass *pass, const struct convolution_unit *unit,
                                         const struct convolution_kept *kept,
                                         const struct convolution_deferred *deferred);
@@ -66,6 +68,11 @@ struct batch_norm convolution_unit_norm(const struct pass *pass, const struct co
 /** From x, or the output of the batch norm `before` of x unless that is NULL, to kept->y and its statistics. */
 void convolution_unit_forward(const struct pass *pass, const struct convolution_unit *unit,
                               const struct convolution_kept *kept, const void *x, const struct batch_norm *before);
+
+/** After a kernel has written deferred->slope, with the gradients of gain and bias: share them if the batch norm is
+ * synchronized. */
+void convolution_unit_share_gradients(const struct pass *pass, const struct convolution_unit *unit,
+                                      const struct convolution_deferred *deferred);
 
 /** From deferred->slope to gradient_x: that of x, or the slope of `before` of x. */
 void convolution_unit_backward_input(const struct pass *pass, const struct convolution_unit *unit,

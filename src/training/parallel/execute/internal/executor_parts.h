@@ -4,6 +4,7 @@
 #define WEFT_TRAINING_PARALLEL_EXECUTE_INTERNAL_EXECUTOR_PARTS_H
 
 #include "base/waiting.h"
+#include "training/model/norm_group.h"
 #include "training/model/tensor_group.h"
 #include "training/parallel/execute/executor.h"
 #include "training/parallel/sharding/sparse_gradient.h"
@@ -65,7 +66,10 @@ struct executor {
     uint32_t data, pipeline, tensor; /**< ranks on these axes */
     uint32_t data_rank, pipeline_rank, tensor_rank;
     struct tensor_group tensor_group; /**< for layers that are divided */
-    struct error tensor_failure;      /**< the first of its collectives */
+    weft_comm *norms;                 /**< a duplicate of the data axis; NULL: batch norms are not synchronized */
+    struct norm_group norm_group;     /**< `ranks` is 0 there */
+    void *norm_statistics;            /**< executor_norm_bytes(): of all ranks of the data axis */
+    struct error layer_failure;       /**< the first of the collectives within layers */
     struct pass_moves *pass_moves;    /**< with a pace on a tensor axis: of each unit and kind of pass */
     struct pass_moves *recorded;      /**< of the pass under way; NULL: not recorded */
     void *moved;                      /**< the array of moves that are repeated */
@@ -173,6 +177,11 @@ static inline size_t executor_all_blocks(const struct executor *executor)
 /** Open the communicator of the tensor axis. Collective over it. */
 weft_status executor_open_tensor(struct executor *executor, struct error *error);
 
+/** Around a collective within a layer: wait for the kernels that write its array, false after a failure; and note what
+ * became of it, since `begin`. */
+bool executor_begin_exchange(struct executor *executor);
+void executor_end_exchange(struct executor *executor, uint64_t begin, weft_status status);
+
 /** Wait for the kernels of a pass; returns the first failure of kernels and of collectives within layers. */
 weft_status executor_finish_pass(struct executor *executor, struct error *error);
 
@@ -185,6 +194,14 @@ bool executor_knows_moves(struct executor *executor, enum step_operation_kind ki
 /** Repeat them. A failure is that of executor_finish_pass(). */
 void executor_repeat_moves(struct executor *executor, enum step_operation_kind kind, uint32_t unit);
 void executor_free_moves(struct executor *executor);
+
+/* norms.c */
+
+/** Open the communicator of synchronized batch norms, if they are. Collective over the data axis. */
+weft_status executor_open_norms(struct executor *executor, struct error *error);
+
+/** Allocate the memory that they are gathered in. */
+weft_status executor_open_norm_memory(struct executor *executor, struct error *error);
 
 /* ---- operations: each begins one; those of asynchronous kinds are completed later ---- */
 

@@ -58,4 +58,7 @@ bool executor_sparse_table_of(const struct executor *executor, struct sparse_gra
 /** Bytes for the slice of a tied table's gradient that comes from another pipeline rank; 0: none does, or its rows. */
 size_t executor_tied_bytes(const struct executor *executor);
 
+/** Bytes for the two vectors of the widest batch norm of all ranks of the data axis; 0: they are not synchronized. */
+size_t executor_norm_bytes(const struct executor *executor);
+
 #endif
