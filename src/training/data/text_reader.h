@@ -26,8 +26,8 @@ struct text_files {
 };
 
 /**
- * Find and check `count` paths, each a text file or a directory of .txt files, or if `labeled` of .tsv files. Errors: as data_files_find();
- * DATA for an empty file and for token shards.
+ * Find and check `count` paths, each a text file or a directory of .txt files, or if `labeled` of .tsv files. Errors: as
+ * data_files_find(); DATA for an empty file and for token shards.
  */
 weft_status text_files_open(const char *const *paths, size_t count, bool labeled, struct text_files *texts,
                             struct error *error);

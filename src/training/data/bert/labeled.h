@@ -13,7 +13,7 @@
  *
  * The split: files whose name has the word "val" or "test" are held out (for a single "train.tsv" also the "val.tsv" in
  * the same directory). Without such a name a tenth of the texts is held out, the same in each run, at
- * least one. Where all names are so, there is nothing to train on, and the classes are the labels of the held-out texts.
+ * least one. If all files are called so, there is nothing to train on, and the classes are the labels of the held-out texts.
  *
  * A sample is [CLS] text [SEP] or [CLS] text [SEP] second text [SEP], and padding. A text that is too long loses its
  * end; of two texts the longer one does. In each epoch the texts come in a pseudo-random permutation. tokens, segments,

@@ -21,8 +21,9 @@
  *
  * Targets. Sample n has targets (its class, its partner's class) and shares (s, 1 - s). Without mixup the shares are (1, 0).
  *
- * Threads. With `threads` above 0, that many threads decode samples ahead of read(): those that the
- * pattern of past calls lets expect, for ranks that read every R-th micro-batch too. The samples do not depend on it. One thread at a time calls these functions.
+ * Threads. With `threads` above 0, that many threads decode samples ahead of read(): those that the pattern of past calls
+ * lets expect, for ranks that read every R-th micro-batch too. The samples do not depend on it. One thread at a time calls
+ * these functions.
  */
 #ifndef WEFT_TRAINING_DATA_IMAGE_IMAGES_H
 #define WEFT_TRAINING_DATA_IMAGE_IMAGES_H

@@ -5,7 +5,8 @@
  *
  * A convolution is a matrix product: a row of the left matrix is what one position of the result is made of, its *taps* one
  * after another. It is gathered tile by tile into scratch memory that stays in the cache, normalized on the way
- * (struct image_source). The tile of the product goes from the cache to the result, and sums over its rows are gathered
+ * (struct image_source). Where neighboring rows share most of their source, its lines are copied once instead, and the taps of
+ * a row are places in them. The tile of the product goes from the cache to the result, and sums over its rows are gathered
  * (struct image_sink). Depthwise convolutions go line by line instead.
  */
 #ifndef WEFT_TRAINING_TENSOR_KERNELS_IMAGES_H

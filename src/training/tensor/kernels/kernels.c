@@ -21,6 +21,8 @@
 
 #include "training/tensor/kernels/internal/image_rows.h"
 
+#include "training/tensor/kernels/internal/gather.h"
+
 #include "training/tensor/kernels/internal/convolution.h"
 
 #include "training/tensor/kernels/internal/depthwise.h"
