@@ -165,6 +165,8 @@ void plan_print(const struct plan_answer *answer, FILE *output)
     fprintf(output, "\nrun it: weft run -n %u -- weft train --model %s --batch %u --sequence %u %s",
             mesh_ranks(&best->mesh), answer->model, space->batch, space->sequence, strategy_options(best, text));
     const struct train_config *config = answer->setting->config;
+    if (model_samples_of(&config->shape) == SAMPLES_OF_TEXTS && config->shape.classes)
+        fputs(" --task classify", output);
     if (config->optimizer.kind != OPTIMIZER_ADAMW)
         fprintf(output, " --optimizer %s", optimizer_names[config->optimizer.kind]);
     if (config->gradients != WEFT_F32)
